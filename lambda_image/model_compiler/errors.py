@@ -16,6 +16,12 @@ def printable(text: str) -> str:
     )
 
 
+def described(error: Exception) -> str:
+    """Return an exception in a line: the value of one about bytes may be a whole file."""
+    text = f"{error}" if isinstance(error, UnicodeError) else f"{error!r}"
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
 class CompilerError(Exception):
     """The compiler stopped; nothing was written. The message is for the user."""
 

@@ -172,7 +172,7 @@ def _no_weights(files: Collection[str]) -> str:
     if pickles:
         return (
             f"The weights are pickles ({', '.join(pickles[:3])}), which can run any code and are "
-            f"never opened. {CONVERSION}"
+            f"never opened. Convert it with: {CONVERSION}"
         )
     return "It has no weights: neither *.safetensors nor an ONNX export as model.onnx."
 

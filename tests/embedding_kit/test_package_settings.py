@@ -78,6 +78,9 @@ def folder(tmp_path) -> Path:
     (tmp_path / "1_Dense").mkdir()
     save_file({"a": np.zeros((500, 400), np.float32)}, tmp_path / "model.safetensors")
     save_file({"b": np.zeros(100_000, np.float16)}, tmp_path / "1_Dense" / "model.safetensors")
+    for checkpoint in ("checkpoint-500", "checkpoint-500/1_Dense"):
+        (tmp_path / checkpoint).mkdir()
+        save_file({"c": np.zeros(9, np.float32)}, tmp_path / checkpoint / "model.safetensors")
     return tmp_path
 
 

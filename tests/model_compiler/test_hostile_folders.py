@@ -21,6 +21,7 @@ from model_compiler.files.config import INTEGER, INTEGER_OF
 from model_compiler.model.folder import read_model_folder
 from model_compiler.tokenizer import file as tokenizer_file
 from model_compiler.tokenizer.character_map import write_charsmap
+from tests.model_compiler.files.test_adapter import put_adapter
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.files import (
     change_tensors,
@@ -332,6 +333,36 @@ def test_no_vocabulary_is_too_large(tiny_folder, limit, found, monkeypatch, caps
     monkeypatch.setattr(tokenizer_file, limit, found - 1)
     for message in refused(tiny_folder, capsys):
         assert f"has {found} entries; at most {found - 1} are allowed" in message
+
+
+def only_vocabulary(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").touch()
+
+
+#: What brings a file into the folder.
+POINTERS: dict[str, Callable[[Path], object]] = {
+    "config.json": lambda _: None,
+    "1_Pooling/config.json": lambda _: None,
+    "model.safetensors": lambda _: None,
+    "tokenizer.json": lambda _: None,
+    "vocab.txt": only_vocabulary,
+    "model.onnx": use_export,
+    "model.onnx_data": lambda folder: use_export(folder, external=True),
+    "adapter_model.safetensors": put_adapter,
+}
+
+
+@pytest.mark.parametrize("file", POINTERS)
+def test_a_clone_without_its_large_files(tiny_folder, file, capsys):
+    """A file that is a pointer of Git LFS is named as that, with the command that gets it."""
+    POINTERS[file](tiny_folder)
+    (tiny_folder / file).write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 90868376\n"
+    )
+    error, _ = refused(tiny_folder, capsys)
+    assert f"{file} is a pointer of Git LFS" in error
+    assert "`git lfs pull`" in error
 
 
 @pytest.mark.parametrize("file", ["config.json", "modules.json", "tokenizer.json"])

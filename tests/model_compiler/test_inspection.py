@@ -123,7 +123,7 @@ DAMAGE: dict[str, Callable[[str, npt.NDArray[np.float32]], dict[str, npt.NDArray
     "another shape": lambda name, tensor: {name: np.ascontiguousarray(tensor[1:])},
     "not a number": lambda name, tensor: {name: np.full_like(tensor, np.nan)},
     "integers": lambda name, tensor: {name: tensor.astype(np.int8)},
-    "an unused one": lambda name, tensor: {name: tensor, "unused": tensor},
+    "an unused one": lambda name, tensor: {name: tensor, "unused": tensor + 1},
 }
 
 

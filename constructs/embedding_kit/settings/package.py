@@ -50,13 +50,19 @@ def _served(folder: Path, route: str | None) -> list[Path]:
 
 
 def _bytes_of_folders(folders: list[Path], precision: str | None) -> int | None:
-    weights = sum(_weights(file) for each in folders for file in each.rglob("*.safetensors"))
+    weights = sum(_weights(file) for each in folders for file in _files(each, "*.safetensors"))
     if weights:
         return weights * (_FP32 if precision == "fp32" else 1)
     # An export is served as it is. Several are of other precisions, and one of them is taken.
-    exports = [file for each in folders for file in each.rglob("*.onnx*")]
+    exports = [file for each in folders for file in _files(each, "*.onnx*")]
     models = [file for file in exports if file.suffix == ".onnx"]
     return sum(file.stat().st_size for file in exports) if len(models) == 1 else None
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of a model, without its training's checkpoints."""
+    found = ((file, file.relative_to(folder).parts) for file in folder.rglob(pattern))
+    return [file for file, (first, *_) in found if not first.startswith("checkpoint-")]
 
 
 def _weights(file: Path) -> int:

@@ -18,10 +18,19 @@ import numpy.typing as npt
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import StoredTensor, Weights, open_tensors, stored_tensors
+from model_compiler.files.weights import (
+    StoredTensor,
+    Weights,
+    modern_names,
+    open_tensors,
+    some,
+    stored_tensors,
+)
 
 ADAPTER_FILE = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+#: The name of its weights as a pickle, which is never opened.
+ADAPTER_PICKLE = "adapter_model.bin"
 #: What to do about an adapter that is not merged here.
 MERGE = "Merge it with peft's merge_and_unload(), and save the model again."
 
@@ -83,6 +92,10 @@ class _Settings:
             )
         return float(alpha / (math.sqrt(rank) if self.by_root else rank))
 
+    def names(self, module: str) -> bool:
+        """Return whether the settings select a module by its name."""
+        return self.targets != "all-linear" and self._is_target(module)
+
     def _is_target(self, module: str) -> bool:
         """Return whether peft gives a module its values, as `check_target_module_exists` does."""
         if _matches(self.excluded, module) or not _matches(self.targets, module):
@@ -123,19 +136,33 @@ def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
 def _merged(folder: Path) -> dict[str, StoredTensor]:
     settings = _Settings(folder / ADAPTER_FILE)
     path = folder / ADAPTER_WEIGHTS
-    stored = open_tensors(path)
+    stored = modern_names(open_tensors(path))
     adapter = Weights(folder, tensors=stored)
-    merged, layers = stored_tensors(folder), dict[str, list[str]]()
+    base = modern_names(stored_tensors(folder))
+    layers, plain = dict[str, list[str]](), dict[str, str]()
     for name in stored:
         module, lora, part = name.removeprefix(PREFIX).rpartition(".lora_")
         if lora:
             layers.setdefault(module, []).append(part)
         else:
-            changed = _in_base(merged, part.replace(".base_layer.", "."), path)
-            merged[changed] = _changed(merged[changed], adapter, name)
+            plain[name] = part
+    if not layers:
+        raise UnsupportedModelError(
+            f"{path} has no matrices of an adapter (lora_A and lora_B), so {ADAPTER_FILE} does not "
+            f"describe it; found {some(stored)}."
+        )
+    merged = dict(base)
+    for name, part in plain.items():
+        replaced = _in_base(base, part.replace(".base_layer.", "."), path)
+        if merged[replaced] is not base[replaced]:
+            raise SourceError(f"{path} has {replaced} twice: {name} is the second.")
+        merged[replaced] = _changed(base[replaced], adapter, name)
+        module = part.rpartition(".")[0]
+        wrapped = module in layers or settings.names(module)
+        if wrapped and not module.endswith(".base_layer"):
+            _check_copy(adapter, name, base[replaced])
     for module, parts in layers.items():
         weight = _in_base(merged, f"{module}.weight", path)
-        base = merged[weight]
         names = EMBEDDING if set(parts) == set(EMBEDDING) else LINEAR
         wanted = {*names, *((BIAS,) if settings.has_bias and names is LINEAR else ())}
         if set(parts) != wanted:
@@ -146,10 +173,12 @@ def _merged(folder: Path) -> dict[str, StoredTensor]:
         down, up = (f"{PREFIX}{module}.lora_{part}" for part in names)
         rank = adapter.shape(down)[0]
         scale = settings.scale(module, rank)
-        rows, columns = base.shape if names is LINEAR else base.shape[::-1]
+        shape = base[weight].shape
+        rows, columns = shape if names is LINEAR else shape[::-1]
         _check_shape(adapter, down, (rank, columns))
         _check_shape(adapter, up, (rows, rank))
-        merged[weight] = _sum(base, adapter, [up, down], scale, turned=names is EMBEDDING)
+        turned = names is EMBEDDING
+        merged[weight] = _sum(merged[weight], adapter, [up, down], scale, turned=turned)
         if BIAS in parts:
             bias = _in_base(merged, f"{module}.bias", path)
             added = f"{PREFIX}{module}.lora_{BIAS}"
@@ -186,6 +215,18 @@ def _check_shape(adapter: Weights, name: str, shape: tuple[int, ...]) -> None:
         raise SourceError(
             f"{adapter.folder} does not fit its base: {name} must have the shape {list(shape)}; "
             f"found {list(adapter.shape(name))}."
+        )
+
+
+def _check_copy(adapter: Weights, name: str, base: StoredTensor) -> None:
+    """Check that a tensor of a layer with an adapter is the base's, under the name from before it.
+
+    peft looks for those of such a layer under `base_layer`, and ignores others.
+    """
+    if not np.array_equal(adapter.take(name, *base.shape), base.read().astype(np.float32)):
+        raise UnsupportedModelError(
+            f"{adapter.folder / ADAPTER_WEIGHTS}: {name} is not the base's, and of a layer that "
+            "target_modules selects. peft ignores it: its name of it has base_layer."
         )
 
 

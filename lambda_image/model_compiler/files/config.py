@@ -32,6 +32,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "provenance": """
             _attn_implementation_autoset _commit_hash _name_or_path architectures output_past
             transformers_version""",
+        "provenance of unsloth and optimum, and what transformers.js loads": """
+            model_name optimum_version transformers.js_config unsloth_fixed unsloth_version""",
         "read with the tokenizer": "tokenizer_class",
         "dropout, initial weights and other settings of training": """
             attention_dropout attention_probs_dropout_prob classifier_dropout gradient_checkpointing
@@ -270,9 +272,11 @@ def read_json(path: Path) -> Any:
     return value
 
 
+#: How a file begins that a clone has without Git LFS.
+POINTER = b"version https://git-lfs.github.com/spec/"
 #: How to convert weights that are a pickle, which can run any code and is never opened.
 CONVERSION = (
-    'Convert it with: python -c "from sentence_transformers import SentenceTransformer as S; '
+    'python -c "from sentence_transformers import SentenceTransformer as S; '
     "S('FOLDER').save('FOLDER')\""
 )
 #: What to do if a file is missing.
@@ -281,7 +285,16 @@ REMEDIES = {
         "Save the tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
     ),
     "model.safetensors": "Save the model again: SentenceTransformer(FOLDER).save(FOLDER).",
+    "adapter_model.safetensors": "Save the adapter again: save_pretrained(FOLDER) of peft.",
 }
+
+
+def conversion(pickle: Path, target: Path) -> str:
+    """Return the command that writes the tensors of a pickle to a safetensors file."""
+    return (
+        'python -c "import torch; from safetensors.torch import save_file as s; '
+        f"s(torch.load('{pickle}', weights_only=True), '{target}')\""
+    )
 
 
 def missing(path: Path | str) -> str:
@@ -296,6 +309,12 @@ def require_file(path: Path) -> None:
         raise SourceError(missing(path))
     if not path.is_file():
         raise SourceError(f"{path} is not a regular file.")
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise SourceError(
+                f"{path} is a pointer of Git LFS, without the file's content. Run `git lfs pull` "
+                "in the clone, or download the file."
+            )
 
 
 def inner_path(folder: Path, name: str, *, where: Path) -> Path:

@@ -96,6 +96,7 @@ def external_file(path: Path, name: str, *, end: int) -> Path:
     file = path.parent / name
     if not file.is_file():
         raise SourceError(f"{file} is missing, in which {path.name} keeps its weights.")
+    require_file(file)
     if file.stat().st_size < end:
         raise SourceError(
             f"{file} is cut short: it has {file.stat().st_size} bytes, and {path.name} keeps "

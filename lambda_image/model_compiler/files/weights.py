@@ -3,7 +3,7 @@
 The `safetensors` library reads the files and checks their headers: the tensors must cover the file
 from the header to its end, without a hole, an overlap or extra bytes
 (https://github.com/huggingface/safetensors#format). This module also checks that each tensor has
-the expected shape, is finite, and is used.
+the expected shape, is finite, and is used or known to change nothing (`Weights.done`).
 """
 
 import json
@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import CONVERSION, read_json, require_file
+from model_compiler.files.config import CONVERSION, NONE, conversion, read_json, require_file
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -31,6 +32,9 @@ INDEX_FILE = "model.safetensors.index.json"
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 #: The types of ids.
 INTEGERS = ("I32", "I64")
+
+#: The newer names of a normalization's tensors.
+GAINS = {"gamma": "weight", "beta": "bias"}
 
 #: Explanations of some of the library's errors, by a part of their text.
 MEANINGS = {
@@ -71,7 +75,7 @@ class Weights:
         #: The folder of the module.
         self.folder = folder
         self._progress = progress
-        self._tensors = stored_tensors(folder) if tensors is None else tensors
+        self._tensors = modern_names(stored_tensors(folder) if tensors is None else tensors)
         self._left = set(self._tensors)
         self._digest = sha256()
 
@@ -96,7 +100,7 @@ class Weights:
         raise SourceError(
             f"{self.folder} has no tensor {name!r} (nor with the prefix "
             f"{' or '.join(repr(prefix) for prefix in candidates if prefix)}); "
-            f"found {_some(self._tensors)}."
+            f"found {some(self._tensors)}."
         )
 
     def take(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
@@ -124,30 +128,67 @@ class Weights:
         """Return the shape of a tensor; raises a SourceError if it is missing."""
         return self._tensor(name).shape
 
-    def ignore(self, *names: str) -> None:
-        """Mark tensors as used that do not matter; a name that ends in a dot is a prefix."""
-        self._left = {
+    def check_copy(self, name: str, original: str) -> None:
+        """Check that a tensor, if it is stored, is equal to the one that the model shares."""
+        if name not in self:
+            return
+        if not self._are_equal(name, original):
+            raise UnsupportedModelError(
+                f"{self.folder}: {name} must be equal to {original}, which the model shares: "
+                "versions of transformers differ in which of two they take."
+            )
+        self._left.discard(name)
+
+    def done(self, harmless: Mapping[str, str] = NONE) -> None:
+        """Check that each tensor was used, is equal to one that was, or is harmless by its name.
+
+        `harmless` has such names by the reason, with `*` for any part of a name. One with `*` is of
+        a module, and holds only if nothing of the module was used: else the rest may matter.
+        """
+        used = self._tensors.keys() - self._left
+        names = [
+            name
+            for names in harmless.values()
+            for name in names.split()
+            if not any(fnmatchcase(each, name) for each in used)
+        ]
+        unknown = [
             left
             for left in self._left
-            if not any(
-                left == name or (name.endswith(".") and left.startswith(name)) for name in names
-            )
-        }
-
-    def done(self) -> None:
-        """Check that every tensor was used."""
-        if self._left:
+            if not any(fnmatchcase(left, name) for name in names) and not self._is_copy(left, used)
+        ]
+        if unknown:
             raise UnsupportedModelError(
                 f"{self.folder} has tensors that the compiler does not use: "
-                f"{_some(self._left)}. They may change the vectors."
+                f"{some(unknown)}. They may change the vectors."
             )
+
+    def _is_copy(self, name: str, used: Iterable[str]) -> bool:
+        """Return whether a tensor is equal to one that was used, and not by chance, as zeros."""
+        stored = self._tensors[name]
+        shared = [
+            other
+            for other in used
+            if self._tensors[other].shape == stored.shape and self._tensors[other].dtype in WIDTHS
+        ]
+        if stored.dtype not in WIDTHS or not shared:
+            return False
+        values = self._read(name, stored, WIDTHS).ravel()
+        return bool((values != values[:1]).any()) and any(
+            self._are_equal(name, other) for other in shared
+        )
+
+    def _are_equal(self, *names: str) -> bool:
+        with np.errstate(over="ignore"):  # no tensor that is used is infinite
+            first, second = (
+                self._read(name, self._tensors[name], WIDTHS).astype(np.float32) for name in names
+            )
+        return np.array_equal(first, second)
 
     def _tensor(self, name: str, shape: tuple[int, ...] | None = None) -> StoredTensor:
         stored = self._tensors.get(name)
         if stored is None:
-            raise SourceError(
-                f"{self.folder} has no tensor {name!r}; found {_some(self._tensors)}."
-            )
+            raise SourceError(f"{self.folder} has no tensor {name!r}; found {some(self._tensors)}.")
         if shape is not None and stored.shape != shape:
             raise SourceError(
                 f"{stored.file}: {name} has shape {list(stored.shape)}; "
@@ -173,6 +214,16 @@ class Weights:
         self._progress(stored.bytes)
 
 
+def modern_names(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """Name gains and shifts of normalizations as transformers does, not TensorFlow."""
+    renamed: dict[str, StoredTensor] = {}
+    for name, tensor in tensors.items():
+        path, _, last = name.rpartition(".")
+        newer = f"{path}.{GAINS.get(last, last)}" if path else name
+        renamed[name if newer in tensors else newer] = tensor
+    return renamed
+
+
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Return the tensors of a folder's safetensors files by name."""
     found: dict[str, StoredTensor] = {}
@@ -180,7 +231,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
         tensors = open_tensors(file)
         twice = found.keys() & tensors.keys()
         if twice:
-            raise SourceError(f"{file} has tensors of another file of its model: {_some(twice)}.")
+            raise SourceError(f"{file} has tensors of another file of its model: {some(twice)}.")
         found.update(tensors)
     return found
 
@@ -200,11 +251,13 @@ def _files(folder: Path) -> list[Path]:
 
 def open_tensors(path: Path) -> Mapping[str, StoredTensor]:
     """Open a file and return its tensors by name."""
-    pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
+    own = path.with_suffix(".bin")  # as an adapter of older versions of peft has it
+    pickled = [own] if own.exists() else sorted(path.parent.glob("pytorch_model*.bin"))
     if pickled and not path.exists():
         raise SourceError(
-            f"{path} is missing. {pickled[0]} is a pickle, which can run any code and is never "
-            f"opened. {CONVERSION}"
+            f"{path} is missing. {pickled[0].name} is a pickle, which can run any code and is "
+            "never opened. Convert it with: "
+            f"{conversion(own, path) if own.exists() else CONVERSION}"
         )
     require_file(path)
     try:
@@ -232,7 +285,7 @@ def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-        raise SourceError(f"{path} is damaged: its header has {_some(twice)} more than once.")
+        raise SourceError(f"{path} is damaged: its header has {some(twice)} more than once.")
     return found
 
 
@@ -242,7 +295,8 @@ def _stored(path: Path, file: Any, name: str) -> StoredTensor:
     return StoredTensor(path, str(tensor.get_dtype()), tuple(tensor.get_shape()), read)
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
+    """Return the first of the names, sorted, and how many more there are."""
     found = sorted(names)
     rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return (", ".join(found[:5]) or "none") + rest

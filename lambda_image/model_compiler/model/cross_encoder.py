@@ -155,8 +155,9 @@ class NextTokenHead(ScoreHead):
         """Take the row, or the difference of the two; see `ScoreHead.take`."""
         name = "lm_head.weight"
         if self.tied:
-            name = "embed_tokens.weight"
+            copy, name = name, "embed_tokens.weight"
             name = weights.prefix(("", "model."), name) + name
+            weights.check_copy(copy, name)
         table = weights.take(name, self.vocabulary_size, self.hidden_size)
         row = table[self.token] - (0 if self.other is None else table[self.other])
         return {f"{self.out}.weight": row[np.newaxis]}

@@ -19,7 +19,6 @@ from pathlib import Path, PurePosixPath
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.adapter import ADAPTER_FILE, MERGE
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.export_weights import load_export
 from model_compiler.graph import architectures
@@ -95,11 +94,6 @@ def choose(files: Collection[str], precision: Precision | None) -> Choice | None
     found = {kind: name for kind in Kind if (name := _first(files, kind))}
     if not found:
         return None
-    if adapters := [name for name in files if PurePosixPath(name).name == ADAPTER_FILE]:
-        raise UnsupportedModelError(
-            f"The model has an adapter ({adapters[0]}), which the compiler merges into "
-            f"safetensors and not into an export ({', '.join(found.values())}). {MERGE}"
-        )
     for kind in ORDERS[precision]:
         if kind in found:
             reference = None if kind is Kind.FULL else found.get(Kind.FULL)

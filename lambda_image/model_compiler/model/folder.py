@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
-from model_compiler.files.config import ConfigFile, harmless, inner_path, read_json
+from model_compiler.files.config import ConfigFile, conversion, harmless, inner_path, read_json
 from model_compiler.files.paths import file_sha256
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
@@ -299,10 +299,8 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
         if (folder / PICKLED_HEAD).exists():
             raise SourceError(
                 f"{folder / PICKLED_HEAD} is a pickle, which can run any code and is never opened. "
-                'For sparse vectors, convert it with: python -c "import torch; from '
-                "safetensors.torch import save_file as s; "
-                f"s(torch.load('{folder / PICKLED_HEAD}', weights_only=True), "
-                f"'{folder / SPARSE_HEAD}')\""
+                "For sparse vectors, convert it with: "
+                f"{conversion(folder / PICKLED_HEAD, folder / SPARSE_HEAD)}"
             )
         names = sorted(each.name for each in folder.iterdir())
         found = ", ".join(names[:8]) or "an empty folder"
@@ -354,9 +352,26 @@ SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
 CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 
+def adapters_of(folder: Path) -> list[Path]:
+    """Return the adapters of a model: at its root, and in its modules' folders.
+
+    In other folders a trainer keeps its checkpoints.
+    """
+    parts = [folder]
+    try:
+        for _, part in read_modules(folder):
+            router = part / "router_config.json"
+            inner = _read(router, "types")
+            names = inner if isinstance(inner, dict) else ()
+            parts += [part, *(inner_path(part, name, where=router) for name in names)]
+    except (SourceError, UnsupportedModelError):
+        pass  # what reads the modules reports it
+    return [part / ADAPTER_FILE for part in dict.fromkeys(parts) if (part / ADAPTER_FILE).exists()]
+
+
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder has no adapter but its encoder's; `name` is the model's in the error."""
-    for adapter in folder.rglob(ADAPTER_FILE):
+    """Check that a model has no adapter but its encoder's; `name` is the model's in the error."""
+    for adapter in adapters_of(folder):
         listed = read_modules(folder)[:1] if (folder / "modules.json").exists() else []
         if listed and listed[0] != ("Transformer", adapter.parent):
             raise UnsupportedModelError(

@@ -273,7 +273,7 @@ def read_normalize(folder: Path) -> None:
     """Check a Normalize module, for which older folders have no file."""
     config = ConfigFile(folder / "config.json", optional=True)
     _require_names(config)
-    config.done()
+    _done(config)
 
 
 def read_layer_norm(folder: Path, *, inputs: int) -> LayerNorm:
@@ -292,7 +292,13 @@ def read_dropout(folder: Path) -> None:
     """Check a Dropout module, which does nothing after the training."""
     config = ConfigFile(folder / "config.json", optional=True)
     config.ignore(frozenset({"dropout"}))
-    config.done()
+    _done(config)
+
+
+def _done(config: ConfigFile) -> None:
+    """Check a module's file, unless it is the encoder's, of which the module takes its own keys."""
+    if not config.has("model_type"):
+        config.done()
 
 
 def _require_names(config: ConfigFile, output: str = EMBEDDING) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.adapter import MERGE
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
@@ -19,7 +20,7 @@ from model_compiler.model.exports import (
     relative,
     why_not_compiled,
 )
-from model_compiler.model.folder import is_cross_encoder, is_sparse, read_model_folder
+from model_compiler.model.folder import adapters_of, is_cross_encoder, is_sparse, read_model_folder
 from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.model.static import is_static, read_static_folder
 
@@ -58,7 +59,7 @@ def reading_of(
             return Reading("static", partial(read_static_folder, folder, chosen))
         return Reading("weights", partial(read_model_folder, folder, chosen))
     reason = unknown if there else None
-    if unknown is None and "modules.json" in files:
+    if unknown is None and "modules.json" in files and not adapters_of(folder):
         full = choose(files, None)
         if full and full.kind is Kind.FULL:
             read = partial(read_model_folder, folder, chosen, export=folder / full.name)
@@ -66,6 +67,11 @@ def reading_of(
             if reason is None:
                 return Reading("weights", read, full)
     export = choose(files, precision)
+    if export and (adapters := adapters_of(folder)):
+        raise UnsupportedModelError(
+            f"The model has an adapter ({adapters[0].relative_to(folder)}), which the compiler "
+            f"merges into safetensors and not into an export ({export.name}). {MERGE}"
+        )
     if export is None:
         return Reading(None, lambda: _without_export(folder, chosen), reason=reason)
     return Reading("export", partial(read_export, folder, export), export, reason)

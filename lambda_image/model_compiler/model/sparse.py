@@ -158,16 +158,15 @@ class SpladeHead(TakenHead):
         }
         for (part, name, width), there in zip(biases, self.biases, strict=True):
             taken[part] = weights.take(name, width) if there else np.zeros(width, np.float32)
-        copies = (("weight", names.table, "decoder"), ("bias", names.bias, "bias"))
-        for part, original, name in copies:
-            copy = f"{names.decoder}.{part}"
-            if copy == original or copy not in weights:
-                continue
-            # Versions of transformers differ in which of two they take.
-            if not np.array_equal(weights.take(copy, *taken[name].shape), taken[name]):
+            if not there and name in weights:
                 raise UnsupportedModelError(
-                    f"{weights.folder}: {copy} must be equal to {original}, which the model shares."
+                    f"{weights.folder} has {name}, and config.json says that there is none."
                 )
+        for part, original in (("weight", names.table), ("bias", names.bias)):
+            copy = f"{names.decoder}.{part}"
+            if copy != original and copy in weights:
+                weights.take(copy, *weights.shape(original))
+                weights.check_copy(copy, original)
         return taken
 
     def add(

@@ -18,13 +18,14 @@ import httpx2
 from huggingface_hub import HfApi, errors
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
-from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_WEIGHTS
+from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_PICKLE, ADAPTER_WEIGHTS
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.paths import file_sha256, files_in, linked_folder, verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose, has_weights, why_not_compiled
 from model_compiler.model.folder import (
     SPARSE_HEAD,
+    adapters_of,
     check_kind,
     encoder_folder_of,
     is_cross_encoder,
@@ -36,11 +37,15 @@ from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
 COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The files of an encoder that an adapter does not have.
 ENCODER_FILES = re.compile(r"config\.json|.*\.safetensors|.*\.safetensors\.index\.json|.*\.bin")
+#: The files of an adapter alone.
+ADAPTER_FILES = (ADAPTER_FILE, ADAPTER_WEIGHTS, ADAPTER_PICKLE)
 #: What a text's ids come from. peft saves no tokenizer, but some trainers save it next to an
 #: adapter.
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
 #: The files that name a model's kind, and the vocabulary of a tokenizer without a JSON file.
 CONFIGURATION = ("*.json", "*.jinja", "*/config.json", "vocab.txt", SPARSE_HEAD)
+#: The folders of a training's checkpoints, which are no part of a model.
+CHECKPOINTS = "checkpoint-*/*"
 #: The files of a sentence-transformers folder. Weights in other formats are not downloaded.
 PATTERNS = (*CONFIGURATION, "*.safetensors")
 #: The files of an ONNX export; its weights may be in separate files next to it.
@@ -65,7 +70,7 @@ def find_source(
         _find, accepted_licenses=accepted_licenses, precision=precision, descriptions=descriptions
     )
     source = found(model, revision=revision)
-    adapters = list(source.folder.rglob(ADAPTER_FILE))
+    adapters = adapters_of(source.folder)
     alone = (path for path in adapters if not (path.parent / "config.json").exists())
     adapter = next(alone, None)
     if adapter is None:
@@ -88,7 +93,7 @@ def find_source(
             license=source.license or base.license,
             entry=base.entry,
             base=base.name,
-            files=_files(folder, source, base),
+            files=_files(folder, adapters_of(folder)[0].parent, source, base),
         )
     )
 
@@ -118,7 +123,7 @@ def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
     A folder of sentence-transformers keeps its modules, tokenizer and prompts, and takes its
     encoder from the base. peft's own has the adapter alone; all else is the base's.
     """
-    if any(base.rglob(ADAPTER_FILE)):
+    if adapters_of(base):
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
     encoder = encoder_folder_of(base)
     parts = {
@@ -133,7 +138,7 @@ def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
                 f"{own} must be {other}, because {folder} has no modules.json and is read as an "
                 "adapter alone. Save the whole model: SentenceTransformer(...).save(FOLDER)."
             )
-    own_files = {name: adapter.parent / name for name in (ADAPTER_FILE, ADAPTER_WEIGHTS)}
+    own_files = {name: adapter.parent / name for name in ADAPTER_FILES}
     there = {name: path for name, path in own_files.items() if path.exists()}
     return linked_folder(files_in(base) | _moved(there, encoder.relative_to(base)))
 
@@ -142,10 +147,10 @@ def _moved(files: dict[str, Path], folder: Path) -> dict[str, Path]:
     return {(folder / name).as_posix(): path for name, path in files.items()}
 
 
-def _files(folder: Path, *sources: Source) -> frozenset[str] | None:
+def _files(folder: Path, encoder: Path, *sources: Source) -> frozenset[str] | None:
     """Return the files of an adapter on its base, also weights that were not downloaded."""
     listed = [source.files for source in sources if source.files is not None]
-    where = PurePosixPath(next(folder.rglob(ADAPTER_FILE)).parent.relative_to(folder))
+    where = PurePosixPath(encoder.relative_to(folder))
     weights = {
         str(where / PurePosixPath(name).name)
         for files in listed
@@ -312,7 +317,12 @@ def _download_at(
 
         def fetch(patterns: Sequence[str]) -> Path:
             return Path(
-                api.snapshot_download(name, revision=info.sha, allow_patterns=list(patterns))
+                api.snapshot_download(
+                    name,
+                    revision=info.sha,
+                    allow_patterns=list(patterns),
+                    ignore_patterns=CHECKPOINTS,
+                )
             )
 
         files = frozenset(sibling.rfilename for sibling in info.siblings or ())

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from model_compiler.errors import SourceError
-from model_compiler.files.config import check_most, read_json, values_of
+from model_compiler.errors import SourceError, described
+from model_compiler.files.config import check_most, read_json, require_file, values_of
 from model_compiler.tokenizer.classes import lowercases
 from model_compiler.tokenizer.settings import built_document, read_settings
 
@@ -107,12 +107,13 @@ def _from_vocabulary(folder: Path) -> dict[str, Any] | None:
     vocabulary = folder / "vocab.txt"
     if not vocabulary.is_file():
         return None
+    require_file(vocabulary)
     check_most(f"{vocabulary}", vocabulary.stat().st_size, VOCABULARY * TOKEN, "bytes")
     try:
         lines = vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
         return built_document(folder, {token: number for number, token in enumerate(lines)})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        message = f"{vocabulary} and the files next to it are damaged: {error!r}"
+        message = f"{vocabulary} and the files next to it are damaged: {described(error)}"
         raise SourceError(message) from error
 
 

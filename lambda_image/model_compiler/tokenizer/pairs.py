@@ -113,8 +113,18 @@ CONTENT = (
 TAG = re.compile(r"(\{[%{#].*?[%}#]\})", re.DOTALL)
 SET = re.compile(r"\{%-?\s*set\s+(?P<name>\w+)\s*=\s*" + CONTENT + r"\s*-?%\}")
 PUT = re.compile(r"\{\{-?\s*(?:(?P<name>\w+)|" + CONTENT + r")\s*-?\}\}")
+#: Characters that may join the template's text in one token: white space of all kinds, what is
+#: printed in ASCII, zero-width ones, an accent, an ideograph and an emoji.
+EDGES = (
+    *(character for character in map(chr, range(0x3001)) if character.isspace()),
+    *map(chr, range(0x21, 0x7F)),
+    *"\u200b\u200d\ufeff\u0301\u00e9\u6771\U0001f600",
+)
 #: Queries and passages that would show a token across the border of two parts.
 BORDERS = (
+    *((edge, edge) for edge in EDGES),
+    *((f"{edge}x{edge}", f"{edge}y{edge}") for edge in EDGES),
+    *((f"x{edge}{edge}", f"y{edge}{edge}") for edge in EDGES),
     ("Is it?", "a"),
     ("two words ", " 2 words"),
     ("\n", "\n\n"),

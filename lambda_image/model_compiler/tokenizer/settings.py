@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.errors import SourceError, UnsupportedModelError, described
 from model_compiler.files.config import ConfigFile
 from model_compiler.tokenizer.classes import (
     BY_MODEL_TYPE,
@@ -52,7 +52,7 @@ def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str,
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise SourceError(
             f"{folder}: tokenizer.json and the files next to it must have the types that "
-            f"transformers writes; found {error!r}."
+            f"transformers writes; found {described(error)}."
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ ENCODER_FILES = ("config.json", "model.safetensors")
 
 def put_adapter(folder: Path, name: str = "names", **changes: Any) -> Path:
     """Write an adapter as peft saves it, and return its folder."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "adapter_model.safetensors").write_bytes(GOLDEN[f"{name}: tensors"].tobytes())
     config = json.loads(str(GOLDEN[f"{name}: config"])) | changes
     (folder / "adapter_config.json").write_text(json.dumps(config))
@@ -167,6 +168,75 @@ def test_tensors_that_do_not_fit(tiny_folder, compile_tiny, name, shape, message
     path = put_adapter(tiny_folder) / "adapter_model.safetensors"
     save_file(load_file(path) | {name: np.zeros(shape, np.float32)}, path)
     with pytest.raises(CompilerError, match=message):
+        compile_tiny(tiny_folder)
+
+
+LAYER = "encoder.layer.1.attention.self.query"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (lambda base: {f"base_model.model.{LAYER}.weight": base[f"{LAYER}.weight"]}, ""),
+        (
+            lambda base: {f"base_model.model.{LAYER}.weight": base[f"{LAYER}.weight"] + 1},
+            rf"{LAYER}\.weight is not the base's, .*peft ignores it.*merge_and_unload",
+        ),
+        (lambda base: {f"{LAYER}.bias": base[f"{LAYER}.bias"] + 1}, rf"{LAYER}\.bias is not the"),
+        (lambda base: {f"{LAYER}.base_layer.bias": base[f"{LAYER}.bias"] + 1}, ""),
+        (lambda base: {"embeddings.LayerNorm.bias": base["embeddings.LayerNorm.bias"] + 1}, ""),
+        (
+            lambda base: {
+                f"{prefix}{LAYER.replace('query', 'key')}.bias": base[f"{LAYER}.bias"]
+                for prefix in ("", "base_model.model.")
+            },
+            rf"has {LAYER.replace('query', 'key')}\.bias twice",
+        ),
+    ],
+)
+@pytest.mark.parametrize("targets", [["query", "value"], "all-linear", ".*(query|value).*"])
+def test_whole_tensors_next_to_an_adapter(tiny_folder, compile_tiny, targets, changes, message):
+    """A layer with an adapter has its own tensors from the base; other layers may be replaced."""
+    path = put_adapter(tiny_folder, target_modules=targets) / "adapter_model.safetensors"
+    base = load_file(tiny_folder / "model.safetensors")
+    save_file(load_file(path) | changes(base), path)
+    with pytest.raises(CompilerError, match=message) if message else nullcontext():
+        compile_tiny(tiny_folder)
+
+
+def test_a_layer_that_is_selected_and_has_no_adapter(tiny_folder, compile_tiny):
+    """Its plain tensor is refused too: peft has a layer there that looks for other names."""
+    path = put_adapter(tiny_folder, target_modules=["query", "value", "key"])
+    path /= "adapter_model.safetensors"
+    name = LAYER.replace("query", "key")
+    save_file(load_file(path) | {f"{name}.weight": np.ones((32, 32), np.float32)}, path)
+    with pytest.raises(UnsupportedModelError, match=rf"{name}\.weight is not the base's"):
+        compile_tiny(tiny_folder)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_adapter_that_is_a_pickle(tiny_folder, tmp_path, compile_tiny, alone):
+    """The error has the line that converts it, and the base's own pickle plays no part."""
+    folder = tiny_folder
+    if alone:
+        folder = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
+    else:
+        put_adapter(folder)
+    (folder / "pytorch_model.bin").touch()
+    path = folder / "adapter_model.safetensors"
+    path.rename(path.with_suffix(".bin"))
+    message = (
+        r"adapter_model\.bin is a pickle.* Convert it with: .*adapter_model\.bin', weights_only"
+    )
+    with pytest.raises(SourceError, match=message):
+        compile_tiny(folder)
+
+
+def test_a_file_without_an_adapter(tiny_folder, compile_tiny):
+    """A whole model under the adapter's name is refused, also if it is the base's copy."""
+    path = put_adapter(tiny_folder) / "adapter_model.safetensors"
+    shutil.copy(tiny_folder / "model.safetensors", path)
+    with pytest.raises(UnsupportedModelError, match="has no matrices of an adapter"):
         compile_tiny(tiny_folder)
 
 

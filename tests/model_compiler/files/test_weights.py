@@ -199,20 +199,27 @@ def test_values_that_are_no_weights_are_refused(tmp_path, values, error, message
 
 
 def test_missing_and_unused_tensors_are_named(tmp_path):
-    """The errors name the tensors that are there and the one that is not."""
+    """The errors name the tensors that are there and the one that is not; all ones are no copy."""
+    sizes = {"a": 1, "b.c": 2, "d": 3, "e": 3}
     save_file(
-        {"a": np.ones(1, np.float32), "b.c": np.ones(2, np.float32), "d": np.ones(3, np.float32)},
+        {name: np.ones(size, np.float32) for name, size in sizes.items()},
         tmp_path / "model.safetensors",
     )
     weights = Weights(tmp_path)
-    with pytest.raises(SourceError, match=r"no tensor 'x'; found a, b.c, d"):
+    with pytest.raises(SourceError, match=r"no tensor 'x'; found a, b.c, d, e"):
         weights.take("x", 1)
     with pytest.raises(SourceError, match=r"a has shape \[1\]; .* asks for \[2\]"):
         weights.take("a", 2)
     weights.take("a", 1)
-    weights.ignore("b.")
-    with pytest.raises(UnsupportedModelError, match="does not use: d"):
-        weights.done()
+    with pytest.raises(UnsupportedModelError, match=r"does not use: d, e\."):
+        weights.done({"a reason": "b.*"})
+    weights.take("d", 3)
+    with pytest.raises(UnsupportedModelError, match=r"does not use: e\."):
+        weights.done({"a reason": "b.*"})
+    weights.take("e", 3)
+    weights.done({"a reason": "b.*"})
+    with pytest.raises(UnsupportedModelError, match=r"does not use: b\.c\."):
+        weights.done({"a module of which the model uses a part": "*"})
 
 
 def test_a_pickle_is_not_opened(tmp_path):

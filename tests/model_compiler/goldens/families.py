@@ -61,13 +61,21 @@ ENCODERS = {
     "camembert": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
     "electra": ("electra.", ("discriminator_predictions.dense.weight", "generator_lm_head.bias")),
     "ernie": ("ernie.", ("cls.predictions.bias", "ernie.pooler.dense.bias")),
-    "gte": ("new.", ("classifier.weight", "lm_head.decoder.bias", "new.pooler.dense.bias")),
-    "jina_embeddings_v3": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
-    "nomic_bert": ("nomic_bert.", ("cls.x",)),
-    "t5": (
-        "",
-        ("lm_head.weight", "decoder.final_layer_norm.weight", "encoder.embed_tokens.weight"),
+    "gte": (
+        "new.",
+        (
+            "classifier.weight",
+            "lm_head.decoder.bias",
+            "new.layers.0.self_attn.rotary_emb.inv_freq",
+            "new.pooler.dense.bias",
+        ),
     ),
+    "jina_embeddings_v3": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
+    "nomic_bert": (
+        "nomic_bert.",
+        ("cls.x", "nomic_bert.encoder.layers.0.attn.rotary_emb.inv_freq"),
+    ),
+    "t5": ("", ("lm_head.weight", "decoder.final_layer_norm.weight")),
 }
 FAMILIES = {
     "bert": GoldenFamily(
@@ -77,7 +85,7 @@ FAMILIES = {
         tolerance=1e-6,
         cosine=0.99,
         prefix="bert.",
-        head=("cls.predictions.bias", "bert.embeddings.position_ids"),
+        head=("cls.seq_relationship.weight", "bert.embeddings.position_ids"),
     ),
     **{
         name: GoldenFamily(
@@ -101,7 +109,7 @@ FAMILIES = {
         tolerance=1e-5,
         cosine=0.995,
         prefix="model.",
-        head=("lm_head.weight",),
+        head=("lm_head.weight", "model.rotary_emb.full_attention_inv_freq"),
     ),
     "modernbert": GoldenFamily(
         write=modernbert_model.write_modernbert,
@@ -110,7 +118,7 @@ FAMILIES = {
         tolerance=1e-6,
         cosine=0.998,
         prefix="model.",
-        head=("head.dense.weight", "decoder.bias"),
+        head=("head.dense.weight", "decoder.bias", "model.layers.0.attn.rotary_emb.inv_freq"),
     ),
     **{
         name: GoldenFamily(
@@ -120,7 +128,7 @@ FAMILIES = {
             tolerance=1e-6,
             cosine=0.998,
             prefix="model.",
-            head=("lm_head.weight",),
+            head=("lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq"),
             prompt="document",
         )
         for name, variants in (

@@ -1,17 +1,20 @@
 """Cross-encoders: their scores are sentence-transformers' own, and unknown ones are refused."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
+from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
@@ -180,6 +183,28 @@ def test_a_template_that_the_compiler_cannot_read(tmp_path, template, message):
         read_cross_encoder(folder)
 
 
+@pytest.mark.parametrize("edge", [" ", "\t", "\x0b", "\xa0", "\u2009", "\u3000", "}"])
+@pytest.mark.parametrize("template", [f"{QUERY}\n{DOCUMENT}a", f"{QUERY}a{DOCUMENT}"])
+def test_a_token_over_the_end_of_a_text(tmp_path, edge, template):
+    """A query or a passage may end in any white space, and then the template's text goes on."""
+    folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
+    last = BYTE_ALPHABET[edge.encode()[-1]]
+
+    def changed(value: dict[str, Any], merge: str) -> dict[str, Any]:
+        vocabulary = value["model"]["vocab"]
+        value["model"]["merges"] = [merge]
+        number = vocabulary.pop(list(vocabulary)[-1])
+        return merged(
+            value, model=value["model"] | {"vocab": vocabulary | {"".join(merge.split()): number}}
+        )
+
+    edit_json(folder / "tokenizer.json", lambda value: changed(value, "q q"))
+    read_cross_encoder(folder)
+    edit_json(folder / "tokenizer.json", lambda value: changed(value, f"{last} a"))
+    with pytest.raises(CompilerError, match="one token of the template's text and a text next to"):
+        read_cross_encoder(folder)
+
+
 def test_a_language_model_without_a_template_is_no_reranker(tmp_path):
     """A plain folder is a reranker if its template has a document, or else no known model."""
     folder = write_reranker(tmp_path / "model", family="qwen3")
@@ -225,6 +250,46 @@ def test_a_pair_template_that_the_engine_cannot_make(tmp_path):
     edit_json(folder / "tokenizer.json", turned)
     with pytest.raises(CompilerError, match="the post_processor must put the same ids"):
         read_cross_encoder(folder)
+
+
+TABLE = "model.embed_tokens.weight"
+BERTS = "cls.predictions.bias bert.embeddings.position_ids"
+
+
+@pytest.mark.parametrize(
+    ("traits", "more", "message"),
+    [
+        ({"family": "qwen3"}, lambda found: {"lm_head.weight": found[TABLE]}, ""),
+        (
+            {"family": "qwen3"},
+            lambda found: {"lm_head.weight": found[TABLE] * 2},
+            "lm_head.weight must be equal to model.embed_tokens.weight, which the model shares",
+        ),
+        (
+            {"family": "qwen3", "config": {"tie_word_embeddings": False}},
+            lambda _: {"lm_head.bias": np.ones(3, np.float32)},
+            "does not use: lm_head.bias",
+        ),
+        ({"family": "bert"}, lambda _: dict.fromkeys(BERTS.split(), np.ones(3, np.float32)), ""),
+        *(
+            ({"family": family}, lambda _, name=name: {name: np.ones(3, np.float32)}, name)
+            for family, name in (
+                ("bert", "bert.pooler.norm.bias"),
+                ("bert", "bert.rotary_emb.inv_freq"),
+                ("gte", "classifier.dense.weight"),
+                ("modernbert", "head.dense.bias"),
+                ("roberta", "classifier.x"),
+            )
+        ),
+    ],
+)
+def test_each_tensor_of_a_head_is_known(tmp_path, traits, more, message):
+    """One next to a part that the scores come from is refused, one of another head is not."""
+    folder = write_reranker(tmp_path / "model", **traits)
+    change_tensors(folder, lambda found: found | more(found))
+    model = read_cross_encoder(folder)
+    with pytest.raises(CompilerError, match=message) if message else nullcontext():
+        model.check()
 
 
 def test_a_classifier_of_another_shape_than_the_labels(tmp_path):

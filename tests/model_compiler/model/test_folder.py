@@ -207,6 +207,15 @@ def test_modules_that_change_nothing(tiny_folder, compile_tiny):
         compile_tiny(tiny_folder)
 
 
+@pytest.mark.parametrize("kind", ["Normalize", "Dropout"])
+def test_a_module_in_the_encoders_folder(tiny_folder, compile_tiny, kind):
+    """Of the encoder's configuration, it takes only the keys that are its own."""
+    before = compile_tiny(tiny_folder).manifest.vector_space
+    modules = [*kinds("Transformer", "Pooling", "Normalize"), {**kinds(kind)[0], "path": ""}]
+    (tiny_folder / "modules.json").write_text(json.dumps(modules))
+    assert compile_tiny(tiny_folder).manifest.vector_space == before
+
+
 @pytest.mark.parametrize(
     ("modules", "message"),
     [

@@ -24,7 +24,13 @@ from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes, routes_of
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import compile_folder
-from tests.model_compiler.goldens.files import edit_json, read_json, write_json
+from tests.model_compiler.goldens.files import (
+    change_tensors,
+    edit_json,
+    read_json,
+    respelled,
+    write_json,
+)
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.setting_changes import change_file
@@ -305,6 +311,15 @@ def test_a_second_matrix_must_be_the_shared_one(tmp_path, compile_tiny):
     save_file(tensors | {"cls.predictions.decoder.weight": table + 1}, path)
     with pytest.raises(CompilerError, match=r"must be equal to bert\.embeddings"):
         compile_tiny(folder)
+
+
+def test_tensorflows_names_in_a_head(tmp_path, compile_tiny):
+    """Gamma and beta are the gain and the shift of its normalization, as in the encoder."""
+    folder = write_sparse(tmp_path / "model")
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    change_tensors(folder, lambda tensors: respelled(tensors, old, {}))
+    vectors = encoded(SparseEncoder.load(compile_tiny(folder)))
+    assert vectors == pytest.approx(GOLDEN["bert/document"], abs=1e-5, rel=1e-5)
 
 
 def test_a_table_needs_a_limit(tmp_path):

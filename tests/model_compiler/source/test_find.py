@@ -1,6 +1,7 @@
 """Finding a model: in a folder, and on a hub on this machine that speaks the few requests."""
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +9,20 @@ from pathlib import Path
 import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
-from model_compiler.files.paths import file_sha256
+from model_compiler.files.paths import file_sha256, files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
+from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.reading import reading_of
 from model_compiler.source import catalog, find
 from model_compiler.source.catalog import CATALOG, CatalogEntry, License, Repository
 from model_compiler.source.find import find_source, is_repository_name
+from tests.model_compiler.files.test_adapter import put_adapter
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
 from tests.model_compiler.local_hub import COMMIT, sha256_of
+from tests.model_compiler.model.test_onnx_import import export
 
 
 def test_a_folders_files_are_hashed_once(tiny_folder, monkeypatch):
@@ -39,6 +44,50 @@ def test_weights_that_never_end(tiny_folder):
     (tiny_folder / "model.safetensors").unlink()
     os.mkfifo(tiny_folder / "model.safetensors")
     assert find_source(str(tiny_folder)).entry is None
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_checkpoints_next_to_the_result(tiny_folder, tmp_path, merged):
+    """What a trainer keeps in other folders than the modules' plays no part in a result."""
+    whole = shutil.copytree(tiny_folder, tmp_path / "whole")
+    if not merged:
+        put_adapter(tiny_folder)
+    space = find_and_check(tiny_folder)
+    for name in ("checkpoint-500", "checkpoint-500/nested", "old"):
+        checkpoint = put_adapter(tiny_folder / name, base_model_name_or_path="acme/base")
+        shutil.copy(whole / "modules.json", checkpoint)
+    assert find_and_check(tiny_folder) == space
+    own = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
+    if merged:
+        assert find_source(str(own)).base == "tiny"
+    else:
+        with pytest.raises(UnsupportedModelError, match="has an adapter itself"):
+            find_source(str(own))
+
+
+def find_and_check(folder: Path) -> tuple[Path, bool]:
+    """Find a model, read its weights, and return its folder and whether it is adapted."""
+    found = find_source(str(folder))
+    check_kind(found.folder)
+    read_model_folder(found.folder).check()
+    return found.folder, found.base is not None
+
+
+def test_a_repositorys_checkpoints_are_not_downloaded(served, tiny):
+    """They may have ten times the bytes of the model."""
+    shutil.copytree(tiny, tiny / "checkpoint-500")
+    find_source("acme/tiny")
+    assert not any("checkpoint" in path for path in served.paths())
+
+
+def test_checkpoints_of_an_export(served, tiny):
+    """Their adapters are not the export's."""
+    put_adapter(tiny / "checkpoint-500")
+    edit_json(tiny / "config.json", model_type="deberta-v2")
+    (tiny / "model.safetensors").unlink()
+    export(tiny / "model.onnx")
+    found = find_source(str(tiny))
+    assert reading_of(found.folder, files_in(found.folder), None).path == "export"
 
 
 Listed = Callable[..., CatalogEntry]
@@ -140,8 +189,7 @@ def test_a_static_model_beside_its_export(served, tmp_path):
 
 def test_a_second_adapter(served, tiny):
     """An adapter besides the encoder is rejected before weights are downloaded."""
-    (tiny / "extra").mkdir()
-    (tiny / "extra" / "adapter_config.json").write_text("{}")
+    (tiny / "1_Pooling" / "adapter_config.json").write_text("{}")
     with pytest.raises(UnsupportedModelError, match="acme/tiny has an adapter"):
         find_source("acme/tiny")
     assert "model.safetensors" not in served.paths()

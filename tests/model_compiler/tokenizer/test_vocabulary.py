@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer.file import read_tokenizer
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TOKENS, write_vocabulary
 
 GOLDEN = json.loads(
@@ -32,6 +33,21 @@ def test_a_model_with_a_vocabulary_compiles(tiny_folder, compile_tiny):
     (tiny_folder / "tokenizer.json").unlink()
     write_vocabulary(tiny_folder)
     assert compile_tiny(tiny_folder).manifest.files["tokenizer.bin"] == before
+
+
+def test_the_error_of_a_wrong_encoding_is_short(tmp_path):
+    """It says where, and not the whole vocabulary; so does that of a value of another type."""
+    folder = write_vocabulary(tmp_path)
+    before = (folder / "vocab.txt").read_bytes()
+    (folder / "vocab.txt").write_bytes(before + b"x\n" * 9_000 + b"\xe9\n")
+    with pytest.raises(SourceError, match=r"can't decode byte 0xe9 in position \d+") as caught:
+        read_tokenizer(folder, vocabulary_size=len(TOKENS))
+    assert len(str(caught.value)) < 400
+    (folder / "vocab.txt").write_bytes(before)
+    edit_json(folder / "tokenizer_config.json", added_tokens_decoder={"x" * 9_000: {"content": 1}})
+    with pytest.raises(SourceError, match="are damaged: ValueError") as caught:
+        read_tokenizer(folder, vocabulary_size=len(TOKENS))
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from model_compiler.graph.quantization import Floats, embedding
 
 _BERT = Names(
     models=("bert.",),
-    heads=("cls.",),
+    heads="cls.predictions.* cls.seq_relationship.*",
     layer="encoder.layer.{}.",
     projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     out="attention.output.dense",
@@ -38,8 +38,8 @@ _BERT = Names(
     down="output.dense",
     output_norm="output.LayerNorm",
 )
-_ROBERTA = replace(_BERT, models=("roberta.",), heads=("lm_head.",))
-_ELECTRA_HEADS = ("discriminator_predictions.", "generator_predictions.", "generator_lm_head.")
+_ROBERTA = replace(_BERT, models=("roberta.",), heads="lm_head.*")
+_ELECTRA_HEADS = "discriminator_predictions.* generator_predictions.* generator_lm_head.*"
 
 #: The names of weights by `model_type`.
 NAMES = {
@@ -48,7 +48,7 @@ NAMES = {
     "electra": replace(_BERT, models=("electra.",), heads=_ELECTRA_HEADS),
     "albert": Names(
         models=("albert.",),
-        heads=("predictions.", "sop_classifier."),
+        heads="predictions.* sop_classifier.*",
         layer="encoder.albert_layer_groups.{}.albert_layers.0.",
         projections=("attention.query", "attention.key", "attention.value"),
         out="attention.dense",
@@ -64,14 +64,14 @@ NAMES = {
     "mpnet": replace(
         _BERT,
         models=("mpnet.",),
-        heads=("lm_head.",),
+        heads="lm_head.*",
         projections=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
     ),
     "distilbert": Names(
         models=("distilbert.",),
-        heads=("vocab_transform.", "vocab_layer_norm.", "vocab_projector."),
+        heads="vocab_transform.* vocab_layer_norm.* vocab_projector.*",
         layer="transformer.layer.{}.",
         projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         out="attention.out_lin",

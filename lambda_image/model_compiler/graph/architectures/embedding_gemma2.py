@@ -5,6 +5,7 @@ have the names of transformers' EmbeddingGemma2TextModel. The reference implemen
 `transformers/models/embedding_gemma2/modeling_embedding_gemma2.py`.
 """
 
+import glob
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import Blocks, FullAttention, whole_blocks
 from model_compiler.graph.bases.encoder import (
+    ROTARY_BUFFERS,
     Architecture,
     Encoder,
     activate,
@@ -40,7 +42,7 @@ LIMIT = 8192
 PLACEHOLDERS = {"image_token_id": 258_880, "video_token_id": 258_884, "audio_token_id": 258_881}
 TEXT_MODEL = "embedding_gemma2_text"
 PROJECTION = "embedding_projection.weight"
-TOWERS = ("vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.")
+TOWERS = ("vision_tower.*", "embed_vision.*", "audio_tower.*", "embed_audio.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +238,9 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             x = self._builder.end_layer(op.Mul(op.Add(x, hidden), scalar))
         hidden = self._normalized(x, "norm.weight")
         self._builder.weight(PROJECTION, self._take(PROJECTION, config.hidden_size, config.width).T)
-        if self._prefix:
-            above = self._prefix.removesuffix("language_model.")
-            self._weights.ignore(*(f"{above}{tower}" for tower in TOWERS), "lm_head.")
-        self._weights.done()
+        above = glob.escape(self._prefix.removesuffix("language_model."))
+        towers = " ".join(f"{above}{tower}" for tower in TOWERS)
+        self._done(ROTARY_BUFFERS, heads=f"{towers} lm_head.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

@@ -13,6 +13,7 @@ from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import Blocks
 from model_compiler.graph.bases.encoder import (
+    ROTARY_BUFFERS,
     Encoder,
     WindowedConfig,
     read_activation,
@@ -147,8 +148,7 @@ class _Encoder(Encoder[Gemma3Config]):
             hidden = norm(hidden, f"{name}post_feedforward_layernorm.weight")
             x = self._builder.end_layer(op.Add(x, hidden))
         hidden = norm(x, "norm.weight")
-        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
-        self._weights.done()
+        self._done(ROTARY_BUFFERS, heads="lm_head.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

@@ -20,7 +20,7 @@ from model_compiler.graph.bases.post_norm import (
 )
 
 #: In gte-multilingual-base, `classifier.` weighs tokens for sparse vectors.
-TRANSFORMERS = replace(ROTARY_NAMES, models=("new.", "gte."), heads=("lm_head.", "classifier."))
+TRANSFORMERS = replace(ROTARY_NAMES, models=("new.", "gte."), heads="lm_head.* classifier.*")
 OWN = replace(
     TRANSFORMERS,
     layer="encoder.layer.{}.",

@@ -18,7 +18,7 @@ from model_compiler.graph.bases.post_norm import (
 TRANSFORMERS = replace(
     ROTARY_NAMES,
     models=("roberta.",),
-    heads=("lm_head.",),
+    heads="lm_head.*",
     up=("mlp.fc1",),
     gate=None,
     down="mlp.fc2",

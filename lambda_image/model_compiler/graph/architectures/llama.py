@@ -23,7 +23,7 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import FullAttention
-from model_compiler.graph.bases.encoder import read_activation, rotary_tables
+from model_compiler.graph.bases.encoder import ROTARY_BUFFERS, read_activation, rotary_tables
 from model_compiler.graph.bases.family import FULL, Family, check_halves, has_own_code, rope_base
 from model_compiler.graph.bases.pre_norm import PreNormConfig, PreNormEncoder, PreNormNames
 from model_compiler.graph.builder import MICROSOFT
@@ -189,8 +189,7 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
             # Of the model's own class, which has the encoder one level down.
             projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
             self._builder.weight(PROJECTION, projection.T)
-        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
-        self._weights.done()
+        self._done(ROTARY_BUFFERS, heads="lm_head.*")
         return hidden
 
     def _start(self) -> None:

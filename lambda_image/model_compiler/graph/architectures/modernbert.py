@@ -13,6 +13,7 @@ import numpy as np
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import Blocks, HeadAttention
 from model_compiler.graph.bases.encoder import (
+    ROTARY_BUFFERS,
     Encoder,
     WindowedConfig,
     activate,
@@ -152,8 +153,7 @@ class _Encoder(Encoder[ModernBertConfig]):
             x = self._builder.end_layer(op.Add(x, self._feed_forward(rows, gain, f"{name}mlp.")))
         final, shift = self._norm("final_norm")
         hidden = self._stream.output(x, final, name="final_norm", shift=shift)
-        self._weights.ignore(*(("head.", "decoder.") if self._prefix else ()))
-        self._weights.done()
+        self._done(ROTARY_BUFFERS, heads="head.* decoder.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

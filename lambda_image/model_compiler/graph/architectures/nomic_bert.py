@@ -109,7 +109,7 @@ def _strong_first(up: Floats, down: Floats) -> tuple[Channels, Floats, Floats]:
     )
 
 
-TRANSFORMERS = replace(ROTARY_NAMES, models=("bert.", "nomic_bert."), heads=("cls.",))
+TRANSFORMERS = replace(ROTARY_NAMES, models=("bert.", "nomic_bert."), heads="cls.*")
 #: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
 OWN = replace(
     TRANSFORMERS,

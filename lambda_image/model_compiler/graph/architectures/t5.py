@@ -85,10 +85,9 @@ class _Encoder(PreNormEncoder[PreNormConfig]):
 
     def build(self) -> str:
         hidden = super().build()
-        # A copy of the table, which transformers replaces by it.
-        copy = f"{self._prefix}encoder.embed_tokens.weight"
-        self._weights.ignore(copy, f"{self._prefix}decoder.", f"{self._prefix}lm_head.")
-        self._weights.done()
+        table = f"{self._prefix}{self._config.names.table}.weight"
+        self._weights.check_copy(f"{self._prefix}encoder.embed_tokens.weight", table)
+        self._done({"the decoder, and its head": "decoder.* lm_head.*"})
         return hidden
 
     def _start(self) -> None:

@@ -1,5 +1,6 @@
 """The base of the classes that build the graphs of encoders, and the parts that they share."""
 
+import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
-from model_compiler.files.config import ConfigFile
+from model_compiler.files.config import NONE, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import whole_blocks
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
@@ -76,6 +77,11 @@ class WindowedConfig(Architecture):
 
 
 Config = TypeVar("Config", bound=Architecture)
+
+#: The reason why a head's tensors are harmless; see `Weights.done`.
+NO_HEAD = "no module after the encoder reads this head"
+#: Those of all families with rotary positions.
+ROTARY_BUFFERS = {"computed from rope_theta of config.json": "*rotary_emb*inv_freq"}
 
 
 class Encoder(ABC, Generic[Config]):
@@ -158,6 +164,18 @@ class Encoder(ABC, Generic[Config]):
 
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)
+
+    def _done(self, harmless: Mapping[str, str] = NONE, *, heads: str = "") -> None:
+        """Check that each tensor was used, or is harmless by its name; see `Weights.done`.
+
+        `harmless` are names in the encoder, and `heads` those next to one that is a level down.
+        """
+        prefix = glob.escape(self._prefix)
+        own = {
+            reason: " ".join(f"{prefix}{name}" for name in names.split())
+            for reason, names in harmless.items()
+        }
+        self._weights.done({**own, NO_HEAD: heads if self._prefix else ""})
 
     def _int64(self, *values: int) -> str:
         return self._builder.int64(*values)

@@ -7,14 +7,20 @@ rotary positions, as in Nomic BERT and GTE, these are here too.
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import FullAttention
-from model_compiler.graph.bases.encoder import Architecture, Encoder, activate, rotary_tables
+from model_compiler.graph.bases.encoder import (
+    ROTARY_BUFFERS,
+    Architecture,
+    Encoder,
+    activate,
+    rotary_tables,
+)
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, amplified_channels, embedding, strong_inputs
 
@@ -25,8 +31,8 @@ class Names:
 
     #: The prefixes of the encoder in a checkpoint with a head, such as `bert.`.
     models: tuple[str, ...]
-    #: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
-    heads: tuple[str, ...]
+    #: Tensors of heads for language modeling in such a checkpoint, with `*` for parts of names.
+    heads: str
     #: The prefix of a layer, such as `encoder.layer.{}.`; the names up to `second_norm` follow it.
     layer: str
     #: The linear layers: queries, keys and values, or all as one matrix.
@@ -106,6 +112,11 @@ class PostNormEncoder(Encoder[Config]):
     """Builds the graph of one encoder."""
 
     first_weight = "embeddings.word_embeddings.weight"
+    #: The encoder's tensors that change no vector, by reason; see `Weights.done`.
+    harmless: ClassVar[Mapping[str, str]] = {
+        "the numbers from 0, of older versions of transformers": "embeddings.position_ids",
+        "BERT's own pooling, which no module reads": "pooler.*",
+    }
 
     def __init__(self, config: Config, builder: GraphBuilder, weights: Weights) -> None:
         super().__init__(config, builder, weights)
@@ -158,11 +169,7 @@ class PostNormEncoder(Encoder[Config]):
             only = layer == last and self._config.first_only
             output = self._layer(self._layer_prefix(layer), hidden, first_only=only)
             hidden = self._builder.end_layer(output)
-        head = self._names.heads if self._prefix else ()
-        self._weights.ignore(
-            f"{self._prefix}embeddings.position_ids", f"{self._prefix}pooler.", *head
-        )
-        self._weights.done()
+        self._done(self.harmless, heads=self._names.heads)
         return hidden
 
     def _words_and_types(self) -> str:
@@ -261,7 +268,7 @@ class PostNormEncoder(Encoder[Config]):
     def _normalize(self, value: str, name: str) -> str:
         """Add the normalization of this name; a family with another than LayerNorm overrides it."""
         gain = self._gains[name] if name in self._gains else self._take_gain(name)
-        shift = self._take(f"{name}.{'beta' if self._is_old(name) else 'bias'}", self._width(name))
+        shift = self._take(f"{name}.bias", self._width(name))
         return self._builder.op.LayerNormalization(
             value,
             self._builder.weight(f"{name}.weight", gain),
@@ -279,22 +286,17 @@ class PostNormEncoder(Encoder[Config]):
                 yield f"{self._layer_prefix(layer)}{part}"
 
     def _take_gain(self, name: str) -> Floats:
-        gain = "gamma" if self._is_old(name) else "weight"
-        return self._take(f"{name}.{gain}", self._width(name))
+        return self._take(f"{name}.weight", self._width(name))
 
     def _width(self, norm: str) -> int:
         first = norm == self._names.embedding_norm
         return self._config.embedding_size if first else self._config.hidden_size
 
-    def _is_old(self, name: str) -> bool:
-        """Return whether a normalization has TensorFlow's names, gamma and beta."""
-        return f"{self._prefix}{name}.gamma" in self._weights
-
 
 #: The names with rotary positions, in transformers' classes; a family adds its prefixes and heads.
 ROTARY_NAMES = Names(
     models=(),
-    heads=(),
+    heads="",
     layer="layers.{}.",
     projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     out="self_attn.o_proj",
@@ -320,6 +322,8 @@ Rotary = TypeVar("Rotary", bound=RotaryConfig)
 
 class RotaryEncoder(PostNormEncoder[Rotary]):
     """Builds the graph of an encoder with rotary positions."""
+
+    harmless: ClassVar[Mapping[str, str]] = {**PostNormEncoder.harmless, **ROTARY_BUFFERS}
 
     def _start(self) -> str:
         config = self._config

@@ -13,6 +13,7 @@ import tokenizers
 from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
+from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
@@ -112,6 +113,35 @@ def test_a_checkpoint_with_a_head(tmp_path, compile_tiny, family):
     found = embed_each(compile_tiny(folder), known.inputs)
     golden = GOLDEN[f"{family} {next(iter(known.variants))}"]
     np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
+
+
+@each_family
+def test_a_tensor_that_no_graph_uses(tmp_path, family):
+    """It is refused by its name, unless it has the values of one that is used."""
+    folder = write_family(tmp_path / "model", family)
+    path, model = folder / "model.safetensors", read_model_folder(folder)
+    tensors = load_file(path)
+    first = max(tensors, key=lambda name: tensors[name].size)
+    for other in (tensors[first], tensors[first].astype(np.float64)):
+        save_file({**tensors, "shared": other}, path)
+        model.check()
+    for other in (tensors[first] + 1, tensors[first].T, np.zeros(3, np.int64)):
+        save_file({**tensors, "shared": other}, path)
+        with pytest.raises(UnsupportedModelError, match=r"does not use: shared\."):
+            model.check()
+
+
+def test_t5s_second_table_is_the_first(tmp_path):
+    """Versions of transformers differ in which of two tables the encoder has."""
+    folder = write_family(tmp_path / "model", "t5")
+    path, model = folder / "model.safetensors", read_model_folder(folder)
+    tensors = load_file(path)
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+        save_file({**tensors, name: tensors["shared.weight"]}, path)
+        model.check()
+    save_file({**tensors, "encoder.embed_tokens.weight": tensors["shared.weight"] * 2}, path)
+    with pytest.raises(UnsupportedModelError, match=r"embed_tokens.weight must be equal to shared"):
+        model.check()
 
 
 @each_family
