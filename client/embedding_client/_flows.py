@@ -213,7 +213,7 @@ class EmbeddingFlows:
     def score(
         self, query: str, passages: Iterable[str], *, truncate: bool
     ) -> Iterator[Flow[list[npt.NDArray[np.float64]]]]:
-        """Return the flow of each batch of passages to arrays of their scores for a query."""
+        """Return the flow of each batch of passages to arrays of `read_scores`, for a query."""
 
         def body(texts: Sequence[str]) -> bytes:
             return json_body(query=query, texts=list(texts), truncate=truncate)
@@ -375,10 +375,11 @@ def ranked(
     passages: Sequence[str], found: Sequence[list[npt.NDArray[np.float64]]], top_k: int | None
 ) -> list[Ranked]:
     """Return the passages with their scores, the best first; of equal ones, the first one."""
-    scores = [score for batch in found for part in batch for score in part.tolist()]
-    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    scores = [row for batch in found for part in batch for row in part.tolist()]
+    order = sorted(range(len(scores)), key=lambda index: -scores[index][1])
     return [
-        Ranked(index=index, score=scores[index], passage=passages[index]) for index in order[:top_k]
+        Ranked(index=index, score=scores[index][0], passage=passages[index])
+        for index in order[:top_k]
     ]
 
 

@@ -36,6 +36,14 @@ class Scores(NamedTuple):
     scores: npt.NDArray[np.float32]
     work: Embeddings
 
+    def best_first(self) -> list[tuple[int, float]]:
+        """Return each passage's place and score, the best first; of equal ones, the first one.
+
+        The logit decides: from 17 on, the sigmoid of all logits is 1 in float32.
+        """
+        order = np.argsort(-self.work.vectors[:, 0], kind="stable").tolist()
+        return [(place, float(self.scores[place])) for place in order]
+
 
 class Reranker(ServedModel):
     """A model that scores passages for a query; its rows are logits.

@@ -105,7 +105,9 @@ _GOLDEN_TERMS = _object(
 
 _RANKED = _object(index=_INTEGER, score=_NUMBER, optional={"text": _STRING})
 _DOCUMENT_RANKED = _object(
-    index=_INTEGER, relevance_score=_NUMBER, optional={"document": _object(text=_STRING)}
+    index=_INTEGER,
+    relevance_score=_NUMBER,
+    optional={"logit": _NUMBER, "document": _object(text=_STRING)},
 )
 _DOCUMENTS_RANKED = _object(
     id=_STRING,

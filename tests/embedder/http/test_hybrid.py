@@ -11,6 +11,7 @@ from openapi_spec_validator import validate
 
 from embedder.core.artifact import GoldenTerms, load_artifacts
 from embedder.core.errors import IndexFolderError, SettingsError
+from embedder.core.reranker import Reranker
 from embedder.core.search import Match
 from embedder.core.settings import Settings
 from embedder.http.apis.search import fused
@@ -168,6 +169,17 @@ def test_a_hybrid_search_is_the_exact_pipeline(router, query):
     spaces = (answer["vector_space"], answer["sparse_space"], answer["score_space"])
     assert spaces == (embed.space, sparse_model.space, rerank.space)
     assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse", "rerank"}
+
+
+def test_a_search_ranks_by_the_rerankers_logits(router, monkeypatch):
+    """The order is the same if float32 rounds all scores to 1."""
+    body = {"query": "the date", "top_k": 6}
+    best = [each["id"] for each in read(post(router, "/search", body))["results"]]
+    fused = read(post(router, "/search", {**body, "rerank": False}))["results"]
+    assert best != [each["id"] for each in fused]
+    monkeypatch.setattr(Reranker, "activated", lambda _, logits: np.ones_like(logits))
+    results = read(post(router, "/search", body))["results"]
+    assert [(each["id"], each["score"]) for each in results] == [(one, 1.0) for one in best]
 
 
 def test_a_search_in_one_mode(router, alone):

@@ -18,6 +18,8 @@ Imported on demand: no embedding model pays for it.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from embedder.core import errors
 from embedder.core.artifact import ScoringEntry
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
@@ -93,7 +95,7 @@ class Rerank(ScoringOperation):
     def respond(self, call: Call, /) -> Response:
         values = call.values
         texts = values["texts"].texts
-        scores, work = self.score(
+        scores = self.score(
             call,
             [(values["query"], text) for text in texts],
             field="texts",
@@ -107,9 +109,9 @@ class Rerank(ScoringOperation):
                     "score": score,
                     **({"text": texts[index]} if values["return_text"] else {}),
                 }
-                for index, score in best_first(scores.tolist())[: values["top_n"]]
+                for index, score in scores.best_first()[: values["top_n"]]
             ],
-            headers=score_headers(work, call),
+            headers=score_headers(scores.work, call),
         )
 
 
@@ -138,12 +140,12 @@ class Predict(ScoringOperation):
             raw=call.values["raw_scores"],
         )
         labels = self.reranker.scoring.labels
+        # By the logits, as `Scores.best_first`.
+        orders = np.argsort(-work.vectors, axis=1, kind="stable").tolist()
+        rows = scores.reshape(len(pairs), len(labels)).tolist()
         answer = [
-            [
-                {"score": score, "label": label}
-                for score, label in sorted(zip(row, labels, strict=True), key=lambda pair: -pair[0])
-            ]
-            for row in scores.reshape(len(pairs), len(labels)).tolist()
+            [{"score": row[place], "label": labels[place]} for place in order]
+            for row, order in zip(rows, orders, strict=True)
         ]
         return json_response(answer if is_list else answer[0], headers=score_headers(work, call))
 
@@ -242,14 +244,17 @@ class CohereRerank(ScoringOperation):
             )
         field = "documents" if values["texts"] is None else "texts"
         documents = values[field]
-        scores, work = self.score(
+        scores = self.score(
             call,
             [(values["query"], document) for document in documents],
             field=field,
             truncate="passage" if values["truncate"] else "refuse",
             max_passage_tokens=values["max_tokens_per_doc"],
         )
-        tokens = sum(work.tokens)
+        work = scores.work
+        tokens, logits = sum(work.tokens), work.vectors[:, 0].tolist()
+        # A score that is a logit itself needs no other.
+        ranks = self.reranker.scoring.activation != "identity"
         return json_response(
             {
                 "id": call.record.id,
@@ -259,13 +264,14 @@ class CohereRerank(ScoringOperation):
                     {
                         "index": index,
                         "relevance_score": score,
+                        **({"logit": logits[index]} if ranks else {}),
                         **(
                             {"document": {"text": documents[index]}}
                             if values["return_documents"]
                             else {}
                         ),
                     }
-                    for index, score in best_first(scores.tolist())[: values["top_n"]]
+                    for index, score in scores.best_first()[: values["top_n"]]
                 ],
                 "meta": {
                     "api_version": {"version": self.version},
@@ -359,11 +365,6 @@ def routes(scoring: ScoringEntry) -> dict[str, dict[str, type[Operation]]]:
     return {
         path: kinds for path, kinds in ROUTES.items() if not (several and path.endswith("/rerank"))
     }
-
-
-def best_first(scores: list[float]) -> list[tuple[int, float]]:
-    """Return each passage's place and score, the highest first; of equal ones, the first one."""
-    return sorted(enumerate(scores), key=lambda place: -place[1])
 
 
 def score_headers(work: Any, call: Call) -> dict[str, str]:

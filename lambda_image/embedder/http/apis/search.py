@@ -161,7 +161,7 @@ class Search(Operation):
         if not ranked:
             return ranked
         try:
-            scores, work = reranker.predict(
+            scores = reranker.predict(
                 [(call.values["query"], candidate.match.text or "") for candidate in ranked],
                 # As Cohere's API: the end of a text that does not fit is cut, never the query.
                 truncate="passage",
@@ -176,10 +176,11 @@ class Search(Operation):
                 field="rerank",
             ) from None
         # The record has the work of one model; this is most of it.
-        call.record.embeddings = work
-        for candidate, score in zip(ranked, scores.tolist(), strict=True):
-            candidate.scores["rerank"] = score
-        return sorted(ranked, key=lambda candidate: -candidate.scores["rerank"])
+        call.record.embeddings = scores.work
+        best = scores.best_first()
+        for place, score in best:
+            ranked[place].scores["rerank"] = score
+        return [ranked[place] for place, _ in best]
 
 
 def fused(lists: Mapping[str, Sequence[Match]]) -> list[Candidate]:

@@ -4,11 +4,13 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from openapi_spec_validator import validate
 
 from embedder.core.artifact import Artifact
 from embedder.core.errors import SettingsError
+from embedder.core.reranker import Reranker
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
 from tests.embedder.calls import get, post, read
@@ -53,13 +55,42 @@ def test_predict_gives_the_same_scores(router):
     assert read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True})) == found[1]
 
 
-def test_several_labels_have_no_order(tmp_path):
+@pytest.fixture
+def saturated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all scores be 1, as float32 rounds the sigmoids of large logits."""
+    monkeypatch.setattr(Reranker, "activated", lambda _, logits: np.ones_like(logits))
+
+
+@pytest.mark.parametrize(
+    ("path", "many", "score"),
+    [
+        ("/rerank", "texts", "score"),
+        ("/v1/rerank", "documents", "relevance_score"),
+        ("/v2/rerank", "documents", "relevance_score"),
+    ],
+)
+@pytest.mark.usefixtures("saturated")
+def test_equal_scores_are_ranked_by_their_logits(router, path, many, score):
+    """The best of six passages is first, although all have the score 1."""
+    texts = [*TEXTS, "the date", "a time", "world x"]
+    raw = read(post(router, "/rerank", {"query": QUERY, "texts": texts, "raw_scores": True}))
+    order = [entry["index"] for entry in raw]
+    assert order != sorted(order)
+    answer = read(post(router, path, {"query": QUERY, many: texts}))
+    ranked = answer if path == "/rerank" else answer["results"]
+    assert [(entry["index"], entry[score]) for entry in ranked] == [(n, 1.0) for n in order]
+
+
+def test_several_labels_have_no_order(tmp_path, request):
     """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
     artifact = small_artifact(write_reranker(tmp_path / "m", labels=3))
     router = build_router(Settings(artifact=str(artifact.folder)))
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
     assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert labels == sorted(labels, key=lambda entry: -entry["score"])
+    request.getfixturevalue("saturated")
+    again = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
+    assert again == [{**entry, "score": 1.0} for entry in labels]
     for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
         assert read(post(router, path, {"query": QUERY, "texts": TEXTS}), 404)
     assert "classifier" in read(get(router, "/info"))["model_type"]
@@ -68,7 +99,9 @@ def test_several_labels_have_no_order(tmp_path):
 @pytest.mark.parametrize(("path", "version"), [("/v1/rerank", "1"), ("/v2/rerank", "2")])
 def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
     """Texts, or objects with a text, are ranked; `top_n` keeps the best."""
-    ranked = read(post(router, "/rerank", {"query": QUERY, "texts": TEXTS}))
+    asked = {"query": QUERY, "texts": TEXTS}
+    ranked = read(post(router, "/rerank", asked))
+    logits = read(post(router, "/rerank", {**asked, "raw_scores": True}))
     body = {"model": "any", "query": QUERY, "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
     response = post(router, path, body)
     answer = read(response)
@@ -79,7 +112,8 @@ def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
         "object": "list",
         "model": "m",
         "results": [
-            {"index": entry["index"], "relevance_score": entry["score"]} for entry in ranked
+            {"index": entry["index"], "relevance_score": entry["score"], "logit": logit["score"]}
+            for entry, logit in zip(ranked, logits, strict=True)
         ],
         "meta": {"api_version": {"version": version}, "tokens": {"input_tokens": tokens}},
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
