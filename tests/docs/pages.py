@@ -2,10 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The URL of the pages' examples.
@@ -50,6 +53,8 @@ def run_examples(page: Path, section: str, url: str, folder: Path) -> list[str]:
     return [run([*start, code.replace(SERVED, url)], folder) for *start, code in programs]
 
 
+#: README asks for Python and bash alone.
+NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 #: Warnings are errors, but for one of LangChain's tracing with Python 3.14; see pyproject.toml.
 STRICT = ("-W", "error", "-W", "ignore:'asyncio.iscoroutinefunction' is deprecated")
 #: A program or commands follow.

@@ -102,8 +102,8 @@ def test_a_module_of_the_repository_imports_no_installed_package_from_there(fold
 
 def test_after_setup_the_option_is_not_needed(folder):
     """`source scripts/setup` sets it for every Python that is started."""
-    program = f"source {ROOT}/scripts/setup && cd {folder.path} && python -m model_compiler --help"
-    done = folder.run("bash", "-c", program, UV_NO_SYNC="1")
+    program = 'source "$0/scripts/setup" && cd "$1" && python -m model_compiler --help'
+    done = folder.run("bash", "-c", program, str(ROOT), str(folder.path), UV_NO_SYNC="1")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -14,6 +14,7 @@ from .pages import (
     BASH,
     BATCH,
     FINETUNE,
+    NEEDS_CURL,
     PAGES,
     PYTHON,
     RECIPES,
@@ -47,7 +48,8 @@ def pages_with(language):
         pytest.param(
             page,
             id=page.relative_to(ROOT).as_posix(),
-            marks=[pytest.mark.slow] * _is_slow(page, language),
+            marks=[pytest.mark.slow] * _is_slow(page, language)
+            + [NEEDS_CURL] * any(block.startswith("curl ") for block in examples(page, language)),
         )
         for page in PAGES
         if examples(page, language)

@@ -1,6 +1,7 @@
 """`scripts/base-image` pins the digest of now, and prints the old and the new one."""
 
 import os
+import shlex
 
 import pytest
 
@@ -20,7 +21,7 @@ def docker(tmp_path, monkeypatch):
     def prints(text: str, status: int = 0) -> None:
         program = tmp_path / "docker"
         program.write_text(
-            f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\necho '{text}'\n"
+            f'#!/bin/sh\necho "$@" >{shlex.quote(str(tmp_path))}/asked\necho {shlex.quote(text)}\n'
             f"echo no such image >&2\nexit {status}\n"
         )
         program.chmod(0o755)

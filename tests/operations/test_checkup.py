@@ -1,5 +1,7 @@
 """A deploy ends with `embed doctor`; a stand-in for `embed` is on the PATH."""
 
+import shlex
+
 import pytest
 
 from operations import checkup, command
@@ -22,7 +24,7 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
 
     def run(name, *, status=0):
-        program.write_text(f'#!/bin/sh\necho "$*" > {called}\nexit {status}\n')
+        program.write_text(f'#!/bin/sh\necho "$*" > {shlex.quote(str(called))}\nexit {status}\n')
         program.chmod(0o755)
         result = checkup.main([name])
         doctor = called.read_text().strip() if called.exists() else None

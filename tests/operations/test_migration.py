@@ -473,7 +473,7 @@ def test_a_deploy_is_that_of_the_script(tmp_path, monkeypatch, status, wanted):
     """With its options. A failed check of the doctor, 3, does not end the step."""
     script = tmp_path / "scripts" / "deploy"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/given\nexit {status}\n')
+    script.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(tmp_path))}/given\nexit {status}\n')
     script.chmod(0o755)
     monkeypatch.setattr(migration, "ENVIRONMENTS", tmp_path / "environments")
     given = Namespace(of_cdk=["--no-doctor", "-c", "a b"])

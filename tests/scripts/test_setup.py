@@ -163,6 +163,17 @@ def test_a_setup_can_be_skipped(checkout):
     assert not (checkout.root / ".cache").exists()
 
 
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1", "C.UTF-8"])
+def test_the_encoding_is_utf8(tmp_path, locale):
+    """Whatever the locale of the shell: a folder's name may not be ASCII."""
+    (tmp_path / "a space and ü").mkdir()
+    checkout = Checkout(tmp_path / "a space and ü")
+    command = checkout.root / "scripts" / "command"
+    command.write_text(command.read_text() + "locale charmap\n")
+    shown = f"ready: {checkout.root}/.venv\nUTF-8\n"
+    assert checkout.run(LC_ALL=locale)[:2] == (0, shown)
+
+
 def test_an_unsupported_python_is_refused(checkout):
     """The message names the supported versions and the one that was found."""
     status, output, errors = checkout.run(OLD_PYTHON="1")

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def run(recipe, tmp_path):
     python = programs / f"python{VERSION}"
     python.write_text(
         f'#!/bin/sh\ncase "$2" in -c) echo cpython {VERSION.replace(".", " ")} ;; '
-        f'*) exec {sys.executable} "$@" ;; esac\n'
+        f'*) exec {shlex.quote(sys.executable)} "$@" ;; esac\n'
     )
     python.chmod(0o755)
 

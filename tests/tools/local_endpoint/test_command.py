@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.docs.pages import NEEDS_CURL
 from tools.bench import __main__ as bench
 from tools.local_endpoint import __main__ as command
 from tools.local_endpoint.models import artifact_of
@@ -39,6 +40,7 @@ def served(minilm_artifact):
             process.kill()
 
 
+@NEEDS_CURL
 def test_the_printed_curl_command_works(served):
     """It returns a vector; the request is one line, without the function's log."""
     process, output = served

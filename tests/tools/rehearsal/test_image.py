@@ -101,6 +101,7 @@ def _broken(folder: Path, files: dict[str, bytes]) -> list[str]:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+        (folder / name).chmod(0o644)
     report = Report()
     check_tree(report, folder, most_bytes=2_500_000)
     return report.broken

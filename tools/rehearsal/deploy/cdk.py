@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import tomlkit
@@ -52,14 +53,24 @@ class Checkout:
         handler.write_text(handler.read_text() + "\n# Changed by the rehearsal.\n")
 
 
+def copy_files(source: Path, folder: Path) -> None:
+    """Copy what .gitignore does not name; a downloaded folder is no Git repository."""
+    ignored = [line.strip("/") for line in (source / ".gitignore").read_text("utf-8").splitlines()]
+
+    def left_out(place: str, names: list[str]) -> set[str]:
+        paths = {name: str((Path(place) / name).relative_to(source)) for name in names}
+        return {
+            name
+            for name, path in paths.items()
+            if any(fnmatch(path, p) or fnmatch(name, p) for p in [".git", *ignored])
+        }
+
+    shutil.copytree(source, folder, ignore=left_out, dirs_exist_ok=True)
+
+
 def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
-    """Copy the files that git tracks or would add, and link the installed packages."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (source / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / name, folder / name)
+    """Copy the files of a checkout, and link the installed packages."""
+    copy_files(source, folder)
     for name in _LINKED:
         (folder / name).symlink_to(source / name)
     return Checkout(folder, environment)

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import urllib.request
@@ -43,7 +44,8 @@ def write_client(
     }
     (folder / "docker.json").write_text(json.dumps(settings))
     client = folder / "docker"
-    client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__name__} "{folder}" "$@"\n')
+    command = shlex.join([sys.executable, "-m", __name__, str(folder)])
+    client.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     client.chmod(0o755)
     return client
 

@@ -101,7 +101,7 @@ def containers(folder: Path) -> Iterator[Docker]:
             with _arm64_emulation():
                 yield own
             return
-        _install("dockerd", "iptables", "mmdebstrap", "arch-test")
+        install("dockerd", "iptables", "mmdebstrap", "arch-test")
         with _arm64_emulation(), _daemon(folder) as docker:
             yield docker
 
@@ -133,7 +133,8 @@ def emulated() -> bool:
     return platform.machine() not in {"aarch64", "arm64"}
 
 
-def _install(*programs: str) -> None:
+def install(*programs: str) -> None:
+    """Install the packages of missing programs, or raise ContainersUnavailableError."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ContainersUnavailableError(
             "no Docker daemon for ARM64 answers, and to start one this needs root and apt-get"
@@ -187,7 +188,7 @@ def _arm64_emulation() -> Iterator[None]:
     if not emulated() or platform.system() != "Linux" or registered.exists():
         yield
         return
-    _install("qemu-aarch64-static", "update-binfmts")
+    install("qemu-aarch64-static", "update-binfmts")
     mounted = (_BINFMT / "register").exists()
     if not mounted:
         _must("mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT))
