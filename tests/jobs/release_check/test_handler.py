@@ -81,6 +81,30 @@ def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message
         check_version(serving, wrong, starts=3)
 
 
+def test_a_component_that_is_no_number_is_refused(serving, manifest):
+    """Wherever it is in the vector: it is the worst one."""
+
+    def broken(method, path, body):
+        answer = serving(method, path, body)
+        if body == {"text": "a golden text"}:
+            answer.body["embedding"][2] = float("nan")
+        return answer
+
+    with pytest.raises(ReleaseRefusedError, match="a component differs .* by nan"):
+        check_version(broken, manifest, starts=1)
+
+
+def test_environments_of_two_spaces_are_refused(serving, manifest, space):
+    """One of those that were started may be of other code, as during a change of the function."""
+    answers = iter([{"vector_space": space}, {"vector_space": OTHER_SPACE}])
+
+    def mixed(method, path, body):
+        return Answer(200, next(answers)) if method == "GET" else serving(method, path, body)
+
+    with pytest.raises(ReleaseRefusedError, match=f"serves {space}, {OTHER_SPACE}; its image"):
+        check_version(mixed, manifest, starts=2)
+
+
 def test_a_vector_of_another_length_is_refused(serving, manifest):
     """Cosine similarity by dot product needs vectors of length 1."""
 

@@ -101,6 +101,7 @@ def test_a_role_finds_only_what_is_below_its_prefix(ask, path, where):
         by(ROLE.replace("role/", "user/")),
         by("arn:aws:iam::111122223333:root"),
         by("arn:aws:sts::111122223333:federated-user/acme"),
+        by("arn:aws:sts::111122223333:federated-user/acme/session"),
         by("arn:aws:sts::111122223333:assumed-role/other/acme"),
         by("acme"),
         by(None),
@@ -131,6 +132,7 @@ def test_an_event_of_an_api_names_no_caller(ask):
         json.dumps({"/": [ROLE]}),
         json.dumps({"acme/a/": [ROLE]}),
         json.dumps({"acme/": ["arn:aws:iam::111122223333:root"]}),
+        json.dumps({"acme/": ["arn:aws:iam::111122223333:group/acme"]}),
         json.dumps({"acme/": [ROLE], "": [ROLE.replace("teams/", "")]}),
     ],
 )
