@@ -98,7 +98,7 @@ NEEDS_120 = (
     ("granted", "settings", "expected"),
     [
         (10, {"function": FunctionSettings(reserved_concurrency=20)}, (True, NEEDS_120)),
-        (10, {"cold_start": Provisioned(maximum=5)}, (True, "needs a quota of 105")),
+        (104, {"cold_start": Provisioned(maximum=5)}, (True, "needs a quota of 105")),
         (3000, {}, (False, "set account_concurrency = 3000")),
         # No API returns the memory quota; a reduced concurrency quota indicates it.
         (

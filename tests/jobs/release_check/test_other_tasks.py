@@ -1,5 +1,6 @@
 """A new version of a reranker or a sparse encoder is compared with its golden entries."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from embedder.core.artifact import GoldenPair, GoldenTerms, Manifest
 from embedder.core.settings import Settings
 from embedder.http.router import build_router
-from jobs.release_check.handler import ReleaseRefusedError, check_version
+from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version
 from model_compiler.fidelity.measure import Thresholds
 from tests.fixtures.small_artifact import small_artifact
 from tests.jobs.release_check.conftest import Call, version_of
@@ -19,6 +20,25 @@ def served(model: Path) -> tuple[Call, Manifest]:
     """Compile and measure a model; return what calls it, and its manifest."""
     artifact = small_artifact(model, thresholds=Thresholds())
     return version_of(build_router(Settings(artifact=str(artifact.folder)))), artifact.manifest
+
+
+@pytest.mark.parametrize(
+    ("serving", "new", "differs"),
+    [
+        ("a", "a", False),
+        ("a + rerank:b", "a + rerank:b", False),
+        ("a + rerank:b", "a", False),
+        ("a", "a + sparse:c", False),
+        ("a + rerank:b", "a + rerank:c", True),
+        ("a + rerank:b + sparse:c", "a + sparse:d", True),
+        ("a + rerank:b", "c + rerank:b", True),
+    ],
+)
+def test_the_spaces_of_all_models_that_two_versions_have_are_compared(serving, new, differs):
+    """A model of another kind may be added or leave; stored vectors or scores are of none."""
+    for compared in ({"serving": serving, "other": None}, {"serving": None, "other": serving}):
+        with pytest.raises(ReleaseRefusedError) if differs else nullcontext():
+            check_spaces(new=new, **compared)
 
 
 def test_golden_pairs_are_compared(tmp_path):
