@@ -32,6 +32,18 @@ def test_the_folders_of_a_folder_are_listed_alone(tmp_path, s3):
     assert open_folder("s3://bucket/top/").folders() == ["a", "b"]
 
 
+def test_s3_has_tls_unless_the_environment_names_its_endpoint(monkeypatch):
+    """Another variable of the library's own sends nothing in the clear."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "local")
+    monkeypatch.setenv("AWS_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(BatchError, match="builder error"):
+        open_folder("s3://bucket/prefix").find("a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(BatchError, match="error sending request"):
+        open_folder("s3://bucket/prefix").find("a")
+
+
 @pytest.mark.parametrize("kind", ["disk", "s3"])
 def test_a_file_is_created_once_and_read_as_planned(tmp_path, s3, kind):
     """S3 itself checks both: `If-None-Match: *` on a creation, `If-Match` on a read."""

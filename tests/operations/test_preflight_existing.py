@@ -51,9 +51,15 @@ def test_a_bucket_whose_objects_expire_is_a_note(account, check):
     s3.create_bucket(Bucket="team-artifacts", CreateBucketConfiguration=where)
     assert check({"bucket": "team-artifacts"}, **ZIP) == []
     rule = {"ID": "month", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 30}}
-    s3.put_bucket_lifecycle_configuration(
-        Bucket="team-artifacts", LifecycleConfiguration={"Rules": [rule]}
-    )
+
+    def put(**changes: str) -> None:
+        s3.put_bucket_lifecycle_configuration(
+            Bucket="team-artifacts", LifecycleConfiguration={"Rules": [rule | changes]}
+        )
+
+    put(Status="Disabled")
+    assert check({"bucket": "team-artifacts"}, **ZIP) == []
+    put()
     (finding,) = check({"bucket": "team-artifacts"}, **ZIP)
     assert not finding.stops
     assert "objects expire: month" in finding.text

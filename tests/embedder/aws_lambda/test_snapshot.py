@@ -32,6 +32,18 @@ def test_the_runtime_runs_both_hooks(router, monkeypatch):
     assert snapshot_restore_py.get_after_restore() == [(after_restore, (router,), {})]
 
 
+def test_a_snapshot_has_no_vectors_of_texts_and_no_credentials(make_router, monkeypatch):
+    """All copies would have those of the caller before it; the model itself is warm."""
+    router = make_router(cache_entries=10, index=["a"])
+    forgotten: list[bool] = []
+    monkeypatch.setattr(router.model.search_index, "forget", lambda: forgotten.append(True))
+    post(router, "/", {"text": "a"})
+    assert len(router.model.engine.cache) == 1
+    before_snapshot(router)
+    assert len(router.model.engine.cache) == 0
+    assert forgotten == [True]
+
+
 def test_a_restored_copy_is_cold_and_has_random_numbers_of_its_own(router):
     """Copies of one snapshot draw different random numbers, and each reports a cold start."""
     assert router.telemetry is not None
