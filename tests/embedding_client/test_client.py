@@ -210,6 +210,43 @@ def test_an_invalid_response_is_an_error(answer):
         client.embed(["a"])
 
 
+RESULTS = [{"index": place, "relevance_score": 0.5} for place in (1, 0)]
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        RESULTS[:1],
+        [RESULTS[0], RESULTS[0]],
+        [RESULTS[0], {**RESULTS[1], "relevance_score": float("nan")}],
+        [RESULTS[0], {**RESULTS[1], "index": 2}],
+        [RESULTS[0], {"index": 0}],
+    ],
+)
+def test_a_response_without_a_score_of_each_passage_is_an_error(results):
+    """A passage without one would have no place among the others."""
+    body = {"results": results, "score_space": "m@1/int8/a"}
+    answer = httpx.Response(200, content=json.dumps(body))
+    with made(lambda _: answer) as client, pytest.raises(ServiceError, match="scores"):
+        client.rerank("q", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"indices": [1, 2], "values": [0.5]}],
+        [{"indices": [-1], "values": [0.5]}],
+        [{"indices": [1]}],
+    ],
+)
+def test_a_response_that_has_no_sparse_vectors_is_an_error(rows):
+    """Each weight has its token."""
+    answer = httpx.Response(200, json={"embeddings": rows, "vector_space": "m@1/int8/a"})
+    with made(lambda _: answer) as client, pytest.raises(ServiceError, match="sparse vectors"):
+        client.embed_sparse(["a"])
+
+
 @pytest.mark.parametrize(
     ("expected", "spaces", "message"),
     [
@@ -249,7 +286,7 @@ def test_vector_spaces_are_not_mixed(expected, spaces, message):
 def test_invalid_texts_are_refused_before_they_are_sent(texts, message):
     """The message contains the position of the text."""
     with (
-        made(lambda _: pytest.fail("nothing should be sent")) as client,
+        made(lambda _: pytest.fail("sent"), limits=BatchLimits(texts=1)) as client,
         pytest.raises(ConfigurationError, match=message),
     ):
         client.embed(texts)

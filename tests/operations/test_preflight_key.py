@@ -132,16 +132,22 @@ def test_the_policy_of_another_accounts_key_is_not_read(kms, key, check):
     assert "can be read in its own account only" in finding.text
 
 
-@pytest.mark.parametrize("encrypted", [True, False])
-def test_a_repository_that_is_there_must_have_the_key(aws, kms, key, check, encrypted):
+OTHER_KEY = "arn:aws:kms:eu-central-1:123456789012:key/other"
+
+
+@pytest.mark.parametrize("found", ["the key", "AES256", OTHER_KEY])
+def test_a_repository_that_is_there_must_have_the_key(aws, kms, key, check, found):
     """ECR cannot change it, and CloudFormation cannot replace a repository with a name."""
     of = environment(key)
     allow(kms, key, of)
-    with_key = {"encryptionConfiguration": {"encryptionType": "KMS", "kmsKey": key}}
+    own = {"encryptionType": "KMS", "kmsKey": key if found == "the key" else found}
     ecr = aws.create_client("ecr", region_name=REGION)
-    ecr.create_repository(repositoryName="embedding-kit-dev", **(with_key if encrypted else {}))
-    found = check(of)
-    assert bool(found) is not encrypted
-    for finding in found:
+    ecr.create_repository(
+        repositoryName="embedding-kit-dev",
+        **({} if found == "AES256" else {"encryptionConfiguration": own}),
+    )
+    findings = check(of)
+    assert bool(findings) is (found != "the key")
+    for finding in findings:
         assert finding.stops
-        assert "found: AES256; allowed: a repository of your own with the key" in finding.text
+        assert f"found: {found}; allowed: a repository of your own with the key" in finding.text
