@@ -90,7 +90,7 @@ def test_a_component_that_is_no_number_is_refused(serving, manifest):
             answer.body["embedding"][2] = float("nan")
         return answer
 
-    with pytest.raises(ReleaseRefusedError, match="a component differs .* by nan"):
+    with pytest.raises(ReleaseRefusedError, match=r"a component differs .* by nan"):
         check_version(broken, manifest, starts=1)
 
 
