@@ -36,10 +36,10 @@ def main() -> int:
     try:
         environment = load_environment(name, folder=_ROOT / "environments")
         images = parse_images(app.node.try_get_context(CONTEXT))
+        EnvironmentStacks(app, environment, images=images)
     except ValueError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
-    EnvironmentStacks(app, environment, images=images)
     try:
         app.synth()
     except RuntimeError as error:

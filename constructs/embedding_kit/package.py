@@ -8,7 +8,9 @@ no longer, and gives the same template on every machine. An artifact in S3 is pu
 
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,9 +84,38 @@ def server_image(scope: Construct, id: str, model: Model) -> assets.DockerImageA
     return assets.DockerImageAsset(scope, id, directory=str(image_folder()), **recipe)
 
 
+#: What pip reads on the deploying machine, by the names of the image's secrets. An index may have a
+#: password in its URL. The first of `_CERTIFICATES` that is set is taken, as they may differ.
+_INDEXES = {"index_url": "PIP_INDEX_URL", "extra_index_url": "PIP_EXTRA_INDEX_URL"}
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+
+
+def build_secrets(model: Model, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets of an image's build, each as a variable's name or a file's path.
+
+    Values are read when the image is built. No secret is in a layer, an argument or the hash.
+
+    Raises:
+        PydanticCustomError: A `ValueError`; a variable names no file with certificates.
+    """
+    named = {"hub_token": model.hub_token_variable}
+    named |= {secret: name for secret, name in _INDEXES.items() if variables.get(name)}
+    secrets = {secret: f"env={name}" for secret, name in named.items() if name}
+    source = next((name for name in _CERTIFICATES if variables.get(name)), None)
+    if source:
+        file = Path(variables[source]).absolute()
+        if not file.is_file():
+            raise rule_error(
+                f"{source} names a file with the certificates that the image's build trusts",
+                found=variables[source],
+                allowed=f"an existing file, or no {source}",
+            )
+        secrets["certificates"] = f"src={file}"
+    return secrets
+
+
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
-    token = model.hub_token_variable
     named: dict[str, ModelSource] = {"folder": model, **model.companions}
     contexts = {name: str(source.folder) for name, source in named.items() if source.folder}
     if model.index:
@@ -94,14 +125,15 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
         "exclude": [file for name, files in _OWN_FILES.items() if name != target for file in files],
         "platform": assets.Platform.LINUX_ARM64,
         "build_args": build_arguments(model),
-        # The variable is read when the image is built; synth knows only its name.
-        "build_secrets": {"hub_token": f"env={token}"} if token else None,
+        "build_secrets": build_secrets(model, os.environ) or None,
         # A named context replaces the Dockerfile's empty stage of that name in BuildKit.
         "build_contexts": contexts or None,
         # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
-        # paths on this machine must not change the image.
+        # paths on this machine must not change the image, nor where it gets packages from.
         "extra_hash": files_digest(model.files),
-        "invalidation": assets.DockerImageAssetInvalidationOptions(build_contexts=False),
+        "invalidation": assets.DockerImageAssetInvalidationOptions(
+            build_contexts=False, build_secrets=False
+        ),
     }
 
 

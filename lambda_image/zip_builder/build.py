@@ -1,6 +1,7 @@
 """Builds the zip of a function from its parts: the command line of `build_zip.py`."""
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,9 @@ _RECIPE = Path(__file__).resolve().parents[1]
 _COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
 #: The choices that each model has.
 _OF_EACH = ("revision", "precision", "accept_license", "folder")
+#: Variables with the file of certificates that pip, or the hub's client, trusts: the first that is
+#: set is given to both, as to the image's build.
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 #: The status of a program after Ctrl-C.
 _INTERRUPTED = 130
 
@@ -65,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
     asked = parser.parse_args(arguments)
     choice = _choice(asked)
+    if file := next((os.environ[name] for name in CERTIFICATES if os.environ.get(name)), None):
+        # The programs below inherit it; pip's own variable alone fails with some versions of pip.
+        os.environ["SSL_CERT_FILE"] = file
     try:
         cache = asked.cache.resolve()
         if asked.artifact_object:

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from embedding_kit import Model, ModelSource, package, programs
 from embedding_kit.image_identity import files_digest
-from embedding_kit.package import image_code, server_image
+from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
 from model_compiler.routes import ROUTES
 
@@ -113,12 +113,49 @@ def test_a_server_runs_one_model():
         server_image(Stack(App(), "S"), "Image", model)
 
 
-def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):
-    """Synth does not read the token; the build gets it as a secret, and no layer contains it."""
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    _, source = docker_image(Model(name="mine/gated", hub_token_variable="HF_TOKEN"))
-    assert source["dockerBuildSecrets"] == {"hub_token": "env=HF_TOKEN"}
+SECRET_VARIABLES = {
+    "HF_TOKEN": "hf_secret",
+    "PIP_INDEX_URL": "https://me:secret@index.example.com/simple",
+    "PIP_EXTRA_INDEX_URL": "https://secret@more.example.com/simple",
+}
+
+
+def test_secrets_are_variables_and_files_by_name(docker_image, monkeypatch, tmp_path):
+    """Synth writes no secret, and where packages come from does not change the image."""
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", *SECRET_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    plain, source = docker_image(Model(name="mine/gated"))
+    assert "dockerBuildSecrets" not in source
+    authority = tmp_path / "ca.pem"
+    authority.write_text("an authority")
+    for name, value in SECRET_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_CERT", "ca.pem")
+    named, source = docker_image(Model(name="mine/gated", hub_token_variable="HF_TOKEN"))
+    assert source["dockerBuildSecrets"] == {
+        "hub_token": "env=HF_TOKEN",
+        "index_url": "env=PIP_INDEX_URL",
+        "extra_index_url": "env=PIP_EXTRA_INDEX_URL",
+        "certificates": f"src={authority}",
+    }
+    assert "secret@" not in json.dumps(source)
     assert "hf_secret" not in json.dumps(source)
+    assert named == plain
+
+
+def test_certificates_are_the_first_of_three_variables(tmp_path):
+    """That of Python's ssl serves pip and the hub; a file that is missing is named."""
+    first, second = tmp_path / "first.pem", tmp_path / "second.pem"
+    first.touch()
+    model, variables = (
+        Model(name="mine/model"),
+        {"PIP_CERT": str(second), "SSL_CERT_FILE": str(first)},
+    )
+    assert build_secrets(model, variables) == {"certificates": f"src={first}"}
+    assert build_secrets(model, {"PIP_INDEX_URL": "", "SSL_CERT_FILE": ""}) == {}
+    with pytest.raises(ValueError, match=r"REQUESTS_CA_BUNDLE names a file .*second\.pem; allowed"):
+        build_secrets(model, {"PIP_CERT": str(first), "REQUESTS_CA_BUNDLE": str(second)})
 
 
 def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):

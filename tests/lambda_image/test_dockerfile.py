@@ -149,11 +149,48 @@ def test_the_artifact_lies_where_the_embedder_looks_for_it():
     assert f"COPY embedder layer{artifact.with_name('embedder')}" in text
 
 
-def test_the_token_of_the_hub_is_a_secret_and_no_argument(stages):
-    """A build argument would remain in the image's history."""
-    text = DOCKERFILE.read_text()
-    assert "--mount=type=secret,id=hub_token" in text
-    assert not re.search(r"(ARG|ENV)\s+\w*TOKEN", text)
+def test_each_command_that_downloads_gets_the_secrets(stages):
+    """Pip gets index and certificates, the compiler the hub's token too; none is an argument."""
+    pip = {"certificates", "index_url", "extra_index_url"}
+    runs = [line for stage in stages.values() for line in stage if line.startswith("RUN ")]
+    for run in runs:
+        wanted = pip if "pip install" in run else set()
+        if "-m model_compiler" in run:
+            wanted = wanted | {"certificates", "hub_token"}
+        assert set(re.findall(r"--mount=type=secret,id=(\w+)", run)) == wanted
+        assert ("use_secrets.sh" in run) == bool(wanted)
+    assert sum("pip install" in run for run in runs) == 5
+    assert not re.search(r"(ARG|ENV)\s+\w*(TOKEN|URL|CERT)", DOCKERFILE.read_text())
+
+
+def test_secrets_become_variables(tmp_path):
+    """A build without a secret sets nothing, so pip and the compiler use their defaults."""
+    script = (IMAGE / "use_secrets.sh").read_text().replace("/run/secrets", str(tmp_path))
+    command = ["sh", "-euc", f"{script}\nenv"]
+
+    def variables() -> set[str]:
+        done = subprocess.run(
+            command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
+        )
+        return {line for line in done.stdout.splitlines() if re.match("HF_|PIP_|SSL_", line)}
+
+    (tmp_path / "index_url").touch()
+    assert variables() == set()
+    secrets = {
+        "hub_token": "hf_1",
+        "index_url": "https://a:b@c/$x 'y",
+        "extra_index_url": "https://d",
+        "certificates": "-",
+    }
+    for name, value in secrets.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    assert variables() == {
+        "HF_TOKEN=hf_1",
+        "PIP_INDEX_URL=https://a:b@c/$x 'y",
+        "PIP_EXTRA_INDEX_URL=https://d",
+        f"PIP_CERT={tmp_path}/certificates",
+        f"SSL_CERT_FILE={tmp_path}/certificates",
+    }
 
 
 def test_what_the_dockerfile_copies_is_what_the_context_sends():

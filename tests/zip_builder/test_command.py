@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from embedding_kit import package
+from tests.fixtures.certificates import certificate
+from tests.fixtures.local_server import QuietHandler, serving
+from zip_builder.build import CERTIFICATES
 from zip_builder.tree import VERSION
 
 from .conftest import RECIPE
@@ -127,3 +131,42 @@ def test_another_file_than_the_pinned_one_is_refused(run, index):
     assert "error: the packages of requirements.txt could not be downloaded" in done.stderr
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("variable", CERTIFICATES)
+def test_packages_come_from_a_private_index(run, index, tmp_path, monkeypatch, variable):
+    """It has a password, and a certificate that only the variable's file vouches for."""
+    (wheel,) = index.iterdir()
+    password = base64.b64encode(b"me:secret").decode()
+
+    class Index(QuietHandler):
+        def respond(self) -> None:
+            if self.headers.get("Authorization") != f"Basic {password}":
+                self.answer(401, WWW_Authenticate="Basic realm=index")
+            elif self.path == "/simple/numpy/":
+                self.answer(
+                    200, f'<a href="/{wheel.name}">_</a>'.encode(), Content_Type="text/html"
+                )
+            else:
+                self.answer(200, wheel.read_bytes())
+
+    for name in (*CERTIFICATES, "PIP_NO_INDEX", "PIP_FIND_LINKS", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    public, context = certificate(tmp_path)
+    with serving(Index, tls=context) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url.replace("//", "//me:secret@") + "/simple")
+        refused = run("org/model")
+        assert refused.returncode == 1
+        assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
+        assert "secret" not in refused.stderr
+        monkeypatch.setenv(variable, str(public))
+        done = run("org/model")
+    assert done.returncode == 0, done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_the_zip_trusts_as_the_image_does():
+    """The builder is a program of its own, so the variables are listed twice."""
+    assert CERTIFICATES == package._CERTIFICATES

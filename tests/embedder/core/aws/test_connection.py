@@ -9,18 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from embedder.core.aws import ConnectionPool
 from tests.embedder.core.aws.http_server import Server, serving
+from tests.fixtures.certificates import certificate
 
 
 @pytest.fixture
@@ -131,30 +125,6 @@ def test_a_refused_connection_is_an_os_error():
         port = free.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
         ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=5)
-
-
-def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Return a file with a certificate for `localhost`, and the context of a server that has it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    public, private = folder / "certificate.pem", folder / "key.pem"
-    public.write_bytes(signed.public_bytes(Encoding.PEM))
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(public, private)
-    return public, context
 
 
 def test_tls_is_verified(tmp_path, monkeypatch):
