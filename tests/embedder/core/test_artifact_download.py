@@ -148,12 +148,17 @@ def test_what_no_retry_helps_is_not_retried(*, fetch, server, delays, fault, rea
     assert delays == []
 
 
-def test_a_start_that_takes_too_long_ends(fetch, monkeypatch, delays):
-    """Lambda would end it later, without a reason."""
+def test_a_start_that_takes_too_long_ends(fetch, server, monkeypatch, delays):
+    """Lambda would end it later, without a reason; no attempt begins that could not end."""
     monkeypatch.setattr("embedder.core.artifact_download._SECONDS", -1.0)
     with pytest.raises(ArtifactDownloadError, match="it did not arrive within"):
         fetch()
     assert delays == []
+    monkeypatch.setattr("embedder.core.artifact_download._SECONDS", 3.0)
+    server.always = faults.error(503, "SlowDown")
+    with pytest.raises(ArtifactDownloadError, match="S3 responded with 503"):
+        fetch()
+    assert delays == [0.5, 1.0, 2.0]
 
 
 def test_a_start_after_one_that_was_killed_gets_the_artifact(fetch, server, artifact, tmp_path):
