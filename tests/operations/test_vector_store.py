@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import ClientError
 
 from embedding_kit.settings import VectorIndexSettings
 from operations import cleanup, command
@@ -239,6 +240,17 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
     assert ("aws s3vectors delete-index --index-arn" in shown) is (removal == "retain")
     buckets = account.vectors.list_vector_buckets()["vectorBuckets"]
     assert bool(buckets) is (removal == "retain")
+
+
+def test_a_deletion_that_aws_refuses_is_an_error(account, left, monkeypatch):
+    """Only what is gone already is no error: the vectors would stay, and nobody would know."""
+
+    def refused(*_):
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListIndexes")
+
+    monkeypatch.setattr("operations.vector_store.unused_indexes", refused)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        list(delete_store(account, left))
 
 
 def test_what_another_function_uses_stays_with_its_bucket(account, left):

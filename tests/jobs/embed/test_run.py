@@ -65,6 +65,8 @@ def parquet(texts: list[str], *, text: str = "text", **options: Any) -> bytes:
     return file.getvalue()
 
 
+TWICE = io.BytesIO()
+pyarrow.parquet.write_table(arrow.table([[1], ["a"], ["b"]], ["id", "text", "text"]), TWICE)
 # Without the time of day, which would be in the test's name: the workers of xdist must agree on it.
 CUT_OFF = gzip.compress(b"x" * 99, mtime=0)[:-9]
 
@@ -129,6 +131,7 @@ def test_several_files_are_one_plan(source, job):
         ("a.csv", b"", r"a\.csv is empty; a CSV file begins with the names of its columns\."),
         ("a.csv", b"id,id,text\n", r"a\.csv has more than one column named 'id'\."),
         ("a.csv", b"id,body\n", r"a\.csv has no column 'text'; it has 'id', 'body'\."),
+        ("a.parquet", TWICE.getvalue(), r"a\.parquet has no column 'text'; it has 'id', 'text', 'text'\."),
         ("a.csv", b'id,text\n1,"a"b\n', r"a\.csv is not CSV at byte 15: ',' expected after"),
         ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz is damaged: Not a gzipped file"),
         ("a.jsonl.gz", CUT_OFF, r"a\.jsonl\.gz is damaged: .*ended before"),
