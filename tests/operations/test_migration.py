@@ -419,6 +419,21 @@ def test_the_index_of_a_version_that_answers_is_never_deleted(world):
     assert "1" in world.versions
 
 
+def test_a_finish_asks_after_the_table_was_taken_out_by_hand(world, monkeypatch, capsys):
+    """It names what it found: the file does not say any more which index is the earlier one."""
+    act(world, "copy")
+    act(world, "switch")
+    environment_tables.remove_table(world.file, "standby")
+    world.deploy()
+    old = world.index_of(OLD)
+    monkeypatch.setattr("sys.stdin", io.StringIO("prod\ndev\n"))
+    assert world.run("finish") == 1
+    assert f"that search it:\n  {old}\n" in capsys.readouterr().err
+    assert old in world.vectors.indexes
+    assert world.run("finish") == 0
+    assert old not in world.vectors.indexes
+
+
 def test_back_takes_the_newest_version_of_the_earlier_model(world):
     """An older one has the code and the settings of before."""
     old = world.index_of(OLD)

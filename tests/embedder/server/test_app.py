@@ -88,6 +88,10 @@ def test_gzip_goes_both_ways(server):
     refused = server.post("/embed", body, headers={"content-encoding": "br"})
     assert refused.status_code == 400
     assert "may be absent, or gzip, or identity" in refused.json()["error"]
+    bomb = gzip.compress(b" " * (MAX_REQUEST_BYTES + 1))
+    refused = server.post("/embed", bomb, headers={"content-encoding": "gzip"})
+    assert refused.status_code == 413
+    assert f"more than {MAX_REQUEST_BYTES} bytes once it is inflated" in refused.json()["error"]
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -121,6 +121,18 @@ def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output
     assert part(output, shard)["id"].to_pylist() == ["a.jsonl:0", "a.jsonl:14"]
 
 
+def test_a_row_of_csv_with_more_cells_than_the_header_is_rejected(engine, job, source, output):
+    """A comma without quotes would cut its text off; missing cells are empty."""
+    (source / "a.csv").write_text("id,lang,text\n1,en,a\n2,en,b, or not b\n3,en\n")
+    (shard,) = plan_shards(open_folder(str(source)), job, size=1000)
+    assert run(engine, job, output, shard).counts[:2] == (1, 2)
+    lines = map(json.loads, output.read(f"_rejected/{shard.part}.jsonl").splitlines())
+    assert [line["problem"] for line in lines] == [
+        "has 4 cells; the header has 3",
+        "has no field 'text'; it has 'id', 'lang'",
+    ]
+
+
 #: A row, its id in the list of rejected rows, and the reason there.
 REJECTED: list[tuple[object, str | None, str]] = [
     ("{broken", None, "is not JSON: unexpected character, expected a string key"),
