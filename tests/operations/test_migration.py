@@ -362,6 +362,11 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     )
     act(world, "copy")
     world.changes = False
+    world.versions["9"] = (world.index_of(NEW), world.router(NEW, world.index_of(NEW)))
+    world.alias["RoutingConfig"] = {"AdditionalVersionWeights": {"9": 0.1}}
+    refused("is that of the model that does not answer", "compare", "--queries", "none.txt")
+    world.alias.pop("RoutingConfig")
+    del world.versions["9"]
     new = world.ingested[world.index_of(NEW)]
     output = json.loads(new.executions[0]["output"])
     new.executions[0]["output"] = json.dumps(output | {"refused": 2})

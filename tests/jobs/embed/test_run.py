@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -204,6 +205,17 @@ def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     assert FRAME.missing(plan.folder, plan.shards) == [plan.shards[0]]
     embed_shards(engine, plan, FRAME.missing(plan.folder, plan.shards))
     assert finish_job(plan).rows == 40
+
+
+@pytest.mark.parametrize(("rows", "fails"), [(99, False), (60, True)])
+def test_one_percent_of_the_rows_may_be_rejected_by_default(engine, source, job, rows, fails):
+    """A text over the model's limit is such a row: it is not cut."""
+    texts = [*(f"text {number}" for number in range(rows)), "word " * 30]
+    (source / "a.jsonl").write_bytes(jsonl(texts))
+    plan = plan_job(job, engine.manifest)
+    embed_shards(engine, plan, plan.shards)
+    with pytest.raises(RejectedRowsError, match="allows 1%") if fails else nullcontext():
+        assert finish_job(plan)[:2] == (rows, 1)
 
 
 def test_too_many_rejected_rows_fail_the_job(engine, plan):
