@@ -130,8 +130,8 @@ def test_an_index_without_texts_prints_its_ids(embed, running, s3_vectors, index
         ("other@1/fp32/x/7", "the endpoint's model has no vectors of 7 dimensions"),
     ],
 )
-def test_a_foreign_index_is_refused(running, s3_vectors, space, message):
-    """The vectors of an index are compared only with the same model's."""
+def test_a_foreign_index_is_refused(embed, running, s3_vectors, space, message):
+    """The vectors of an index are compared only with the same model's, also by the command."""
     made = s3_vectors.create("foreign", running.dimensions, tags={SPACE_TAG: space})
     search = VectorIndex(made.arn)
     with (
@@ -139,6 +139,8 @@ def test_a_foreign_index_is_refused(running, s3_vectors, space, message):
         pytest.raises(VectorSpaceError, match=message),
     ):
         search.search(client, QUESTION, top=1)
+    code, _, err = embed("search", made.arn, QUESTION)
+    assert (code, message in err) == (1, True)
 
 
 def test_an_index_without_a_vector_space_is_refused(embed, s3_vectors, running):

@@ -457,7 +457,8 @@ def test_a_switch_waits_for_events_of_the_new_index_alone(world, capsys, monkeyp
     event = json.dumps(
         {"time": "2026-11-25T00:00:00Z", "detail": {"object": {"key": "docs/d0.md"}}}
     )
-    world.ingested[world.index_of(NEW)].events[:] = [event] * 3
+    world.ingested[world.index_of(NEW)].events[:] = [event] * 5
+    world.ingested[world.index_of(OLD)].events[:] = [event] * 2
     world.changes = False
     capsys.readouterr()
     calls: list[None] = []
