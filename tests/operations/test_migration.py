@@ -377,6 +377,10 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     new.executions.insert(0, new.executions[0] | {"status": "TIMED_OUT"})
     refused("all documents are compared with the new index; found: timed_out", "switch")
     new.executions.pop(0)
+    succeeded, new.executions[:] = list(new.executions), []
+    new.executions.append({**succeeded[0], "status": "RUNNING"})
+    refused("all documents are compared with the new index; found: running", "switch")
+    new.executions[:] = succeeded
     index = world.vectors.indexes[world.index_of(NEW)]
     index.tags[SPACE_TAG] = "another@1/fp32/0/384"
     refused("another@1/fp32/0/384", "switch")
@@ -424,12 +428,16 @@ def test_the_index_of_a_version_that_answers_is_never_deleted(world):
     assert "1" in world.versions
 
 
-def test_a_finish_asks_after_the_table_was_taken_out_by_hand(world, monkeypatch, capsys):
-    """It names what it found: the file does not say any more which index is the earlier one."""
+@pytest.mark.parametrize("is_deployed", [False, True])
+def test_a_finish_asks_after_the_table_was_taken_out_by_hand(
+    world, monkeypatch, capsys, is_deployed
+):
+    """It deploys the file, and names what it found: the file no longer names the earlier index."""
     act(world, "copy")
     act(world, "switch")
     environment_tables.remove_table(world.file, "standby")
-    world.deploy()
+    if is_deployed:
+        world.deploy()
     old = world.index_of(OLD)
     monkeypatch.setattr("sys.stdin", io.StringIO("prod\ndev\n"))
     assert world.run("finish") == 1

@@ -159,6 +159,7 @@ OWN, NONE, OTHER = dict.fromkeys(CONDITIONS, YES), dict.fromkeys(CONDITIONS, NO)
         ([], OWN, ACCOUNT, []),
         (None, OWN, ACCOUNT, []),
         (grants(*CONDITIONS), None, ACCOUNT, []),
+        (grants(*CONDITIONS, principal="*"), NONE, ACCOUNT, []),
         (grants(INVOKE), NONE, ACCOUNT, [URL_ACTION]),
         (
             [one | {"Effect": "Deny"} for one in grants(*CONDITIONS)],
