@@ -234,6 +234,21 @@ def test_a_copy_attaches_to_a_comparison_and_starts_one_that_failed_again(world,
     assert f"the index of {NEW} (384 dimensions) is complete" in capsys.readouterr().out
 
 
+def test_a_copy_compares_again_until_no_document_is_busy(world):
+    """A busy one was being written by another run, and may not be in the new index."""
+    world.deploy()
+    (one,) = (made for made in world.ingested.values() if not made.executions)
+    run, busy = one.reconciliation.run, [0, 1]
+
+    def counted(event: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = run(event)
+        return found | {"changed": 0, "busy": busy.pop()} if event["step"] == "finish" else found
+
+    one.reconciliation.run = counted  # type: ignore[method-assign]
+    act(world, "copy", "--no-deploy")
+    assert len(one.executions) == 2
+
+
 def test_a_comparison_that_fails_ends_the_copy(world, capsys):
     """The same command starts another one."""
     world.deploy()
