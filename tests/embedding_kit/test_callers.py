@@ -263,6 +263,8 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
         with pytest.raises(ValueError, match="allowed: the first folder of documents and a slash"):
             endpoint.grant_search(role, prefix=prefix)
     endpoint.grant_search(role, prefix="acme/")
+    with pytest.raises(ValueError, match="a caller has one limit"):
+        endpoint.grant_search(role, prefix="other/")
     invoking = Callers(principals=(USER,), invoke=True)
     with pytest.raises(ValueError, match=r"found: .*invoke = true"):
         endpoint.add_callers(invoking)

@@ -317,6 +317,34 @@ def test_every_alarm_notifies_or_is_part_of_the_one_that_pages(synthesized):
         assert paging != bool(properties.get("AlarmActions")), name
 
 
+KEPT = {"RetainExceptOnCreate"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "policies"),
+    [
+        ("all-together", "AWS::S3Vectors::VectorBucket", KEPT),
+        ("all-together", "AWS::S3Vectors::Index", KEPT),
+        ("all-together", "AWS::S3::Bucket", KEPT),
+        ("zip-s3", "AWS::S3::Bucket", KEPT),
+        ("dev", "AWS::Lambda::Version", KEPT),
+        ("front", "AWS::ApiGateway::Account", {"Retain"}),
+        ("snapstart", "AWS::Lambda::Version", {"Delete"}),
+    ],
+)
+def test_what_a_deploy_or_a_destroy_deletes(synthesized, name, kind, policies):
+    """Nothing that people have put there, and no version that costs nothing; snapshots cost."""
+    found = [
+        resource
+        for template in synthesized(name).templates.values()
+        for resource in template["Resources"].values()
+        if resource["Type"] == kind
+    ]
+    assert {resource["DeletionPolicy"] for resource in found} == policies
+    replaced = {"Delete" if policies == {"Delete"} else "Retain"}
+    assert {resource["UpdateReplacePolicy"] for resource in found} == replaced
+
+
 def test_an_existing_log_group_stays_as_it_is(environments):
     """Also where the kit's own resources are retained: the stack has no policy for it."""
     kept = environments["existing"].model_copy(update={"removal_policy": "retain"})

@@ -212,9 +212,13 @@ def test_a_part_of_another_job_is_refused(embed, index, tmp_path):
         list(work(plan, plan.parts[1:2], client))
 
 
-def test_an_incomplete_job_is_not_loaded(embed, index):
-    """Its result is missing, or one of its parts."""
+def test_a_job_that_is_not_as_its_result_says_is_not_loaded(embed, index):
+    """Its result is missing, or one of its parts; or another file looks like a part."""
     folder = embed()
+    (folder / "part-999999.parquet").write_bytes((folder / "part-000001.parquet").read_bytes())
+    with pytest.raises(BatchError, match="parts; the job wrote"):
+        load(folder)
+    (folder / "part-999999.parquet").unlink()
     (folder / "part-000001.parquet").rename(folder / "kept")
     with pytest.raises(BatchError, match="parts; the job wrote"):
         load(folder)
@@ -273,6 +277,33 @@ def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index):
     rows = [{"id": "a", "body": "text of the body", "text": "summary"}]
     with pytest.raises(BatchError, match="Two columns would be loaded as text: body and text"):
         load(embed(rows, text="body", metadata=("text", "body")))
+
+
+def test_other_columns_are_another_load(embed, index):
+    """One that was interrupted is not continued with them: some vectors would lack a key."""
+    folder = embed()
+    plan, client = planned(folder, metadata=())
+    list(work(plan, plan.parts[:2], client))
+    assert load(folder, metadata=("lang",)).loaded == ROWS
+    assert all("lang" in vector.metadata for vector in index.vectors.values())
+
+
+def test_columns_that_cannot_be_metadata_are_refused(embed, index):
+    """Before a vector is written: more than AWS takes for a vector, or bytes."""
+    names = [f"k{number}" for number in range(50)]
+    folder = embed(
+        [{"id": "a", "text": "text", **dict.fromkeys(names, "x")}], metadata=(*names, "text")
+    )
+    with pytest.raises(BatchError, match="51 columns are to be loaded; AWS takes 50 keys"):
+        load(folder)
+    part = folder / "part-000000.parquet"
+    table = pyarrow.parquet.read_table(part)
+    as_bytes = table["k1"].cast(arrow.binary())
+    other = table.set_column(table.schema.get_field_index("k1"), "k1", as_bytes)
+    pyarrow.parquet.write_table(other, part)
+    with pytest.raises(BatchError, match="k1 has the type binary, which cannot be metadata"):
+        load(folder, metadata=("k1",))
+    assert not index.vectors
 
 
 def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index):
