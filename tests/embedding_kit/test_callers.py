@@ -107,6 +107,28 @@ def test_a_listed_caller_may_call_and_nobody_else(may_call, listed, principal, c
 
 
 @pytest.mark.parametrize(
+    "principal",
+    [
+        "*",
+        f"{ROLE}*",
+        f"{ROLE} ",
+        f" {ROLE}",
+        f"{HOME}0",
+        f"x{HOME}",
+        "arn:aws:iam::*:role/search",
+        f"arn:aws:iam::{HOME}:root",
+        f"arn:aws:iam::{HOME}:group/search",
+        "o-a1b2c3d4e5/*",
+    ],
+)
+def test_who_is_none_of_these_is_refused(principal):
+    """The pattern is for the whole text: a policy would take a part of it for others."""
+    for named in ({"principals": (principal,)}, {"prefixes": {principal: "acme/"}}):
+        with pytest.raises(ValueError, match="should match pattern"):
+            Callers.model_validate(named)
+
+
+@pytest.mark.parametrize(
     "resource",
     [FUNCTION, f"{FUNCTION}:candidate", f"{FUNCTION}:7"],
     ids=["function", "alias", "version"],

@@ -64,8 +64,17 @@ def test_each_alarm_keeps_its_state_until_the_next_run(template):
     assert {each["TreatMissingData"] for each in alarms} == {"ignore"}
     metrics = {each["MetricName"]: each for each in alarms}
     assert metrics.keys() - WatchSteps.metrics.keys() == {"Errors"}
-    golden = metrics["GoldenFound"]
-    assert (golden["Threshold"], golden["ComparisonOperator"]) == (90, "LessThanThreshold")
+    below, above = "LessThanThreshold", "GreaterThanThreshold"
+    assert {
+        name: (alarm["Threshold"], alarm["ComparisonOperator"])
+        for name, alarm in metrics.items()
+        if name != "Errors"
+    } == {
+        "Recall": (90, below),
+        "GoldenFound": (90, below),
+        "WrongVectors": (0, above),
+        "OldestChange": (3600, above),
+    }
 
 
 MAY = [

@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from subprocess import CalledProcessError
 from types import SimpleNamespace
@@ -328,6 +329,12 @@ def test_the_texts_of_a_batch_job_are_copied(worlds, tmp_path, monkeypatch, caps
         embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
     finish_job(plan)
     assert load([plan.folder, world.index_of(OLD)]) == 0
+    bare = plan_job(replace(job, metadata=("year",)), engine.manifest)
+    for shard in bare.shards:
+        embed_shard(engine, open_folder(job.source), open_folder(bare.folder), shard, bare.job)
+    finish_job(bare)
+    assert world.run("copy", "--job", bare.folder) == 1
+    assert "has its texts, as a column; found: year; allowed: " in capsys.readouterr().err
     world.changes = False
     assert world.run("copy") == 1
     assert "found: neither [ingest] nor --job" in capsys.readouterr().err
