@@ -14,22 +14,18 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
-import numpy as np
 from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
-from embedder.core import errors
 from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifests
-from embedder.core.s3_vectors import open_index
-from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
@@ -187,16 +183,13 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
         )
 
 
-def check_index(open_index: Callable[[], Searchable], *, new: str, serving: str) -> None:
+def check_index(arn: str, model: Manifest, *, new: str, serving: str) -> None:
     """Refuse a version whose index has no vectors of its space.
 
     An environment with two models keeps both of their indexes up to date, so either model may
     answer. An index without vectors is that of a third model, or one that an older file made again.
     """
-    try:
-        found = None if _has_vectors(open_index()) else "no vectors"
-    except errors.EmbedderError as error:
-        found = str(error)
+    found = _problem_of(arn, model)
     if found:
         raise ReleaseRefusedError(
             f"the vectors would change from {serving} to {new}, of which the version's index must "
@@ -205,14 +198,26 @@ def check_index(open_index: Callable[[], Searchable], *, new: str, serving: str)
         )
 
 
-def _has_vectors(index: Searchable) -> bool:
+def _problem_of(arn: str, model: Manifest) -> str | None:
+    """Return why a model finds nothing in an index; None if it finds something."""
+    # It imports numpy, which only a change of the space needs.
+    from embedder.core import s3_vectors  # noqa: PLC0415
+
+    region, usual = s3_vectors.parse_arn(arn)
+    endpoint = Settings.from_env(os.environ).s3_vectors_endpoint or usual
+    client = s3_vectors.S3VectorsClient(region=region, endpoint=endpoint)
+    spaces = {model.vector_space_of(dimensions=number): number for number in model.dimensions}
     try:
-        index.prepare(None)
-        query = np.zeros(index.dimensions, np.float32)
-        query[0] = 1
-        return bool(index.search(query, 1))
+        space = client.tags(arn, deadline=None).get(s3_vectors.SPACE_TAG)
+        if space not in spaces:
+            return f"an index of {space}" if space else "an index that was never loaded"
+        query = {"float32": [1.0] + [0.0] * (spaces[space] - 1)}
+        asked = {"indexArn": arn, "topK": 1, "queryVector": query}
+        return None if client.query(asked, deadline=None)["vectors"] else "no vectors"
+    except s3_vectors.S3VectorsError as error:
+        return f"{type(error).__name__}: {error}"
     finally:
-        index.forget()
+        client.forget()
 
 
 def check_roles(new: str, other: str) -> None:
@@ -302,7 +307,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
         serving = _serving_space(live, recorded)
         (old, *others), (own, *_) = serving.split(SEPARATOR), space.split(SEPARATOR)
         if old != own and "Index" in wanted:
-            check_index(lambda: _index(wanted["Index"], manifests), new=own, serving=old)
+            check_index(wanted["Index"], manifests[0], new=own, serving=old)
             # The other kinds of models are compared as in every release.
             serving = SEPARATOR.join([own, *others])
     compared = _space_of(_active(client, function, other)) if other else None
@@ -313,13 +318,6 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
         )
     check_spaces(new=space, serving=serving, other=compared)
     return space
-
-
-def _index(arn: str, manifests: Sequence[Manifest]) -> Searchable:
-    """Open an index of the embedding model, which is the first."""
-    model, endpoint = manifests[0], Settings.from_env(os.environ).s3_vectors_endpoint
-    spaces = [model.vector_space_of(dimensions=number) for number in model.dimensions]
-    return open_index(arn, endpoint=endpoint, spaces=spaces)
 
 
 def _serving_space(live: Call | None, recorded: str | None) -> str:
