@@ -245,7 +245,7 @@ def test_a_copy_compares_again_until_no_document_is_busy(world):
         found: dict[str, Any] = run(event)
         return found | {"changed": 0, "busy": busy.pop()} if event["step"] == "finish" else found
 
-    one.reconciliation.run = counted  # type: ignore[method-assign]
+    one.reconciliation.run = counted
     act(world, "copy", "--no-deploy")
     assert len(one.executions) == 2
 
