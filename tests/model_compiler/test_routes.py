@@ -92,6 +92,15 @@ def test_parts_that_are_not_aligned(router, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("share", "code"), [(0.79, 2), (0.8, 0)])
+def test_four_of_five_texts_must_find_themselves(router, tmp_path, monkeypatch, share, code):
+    """Less than that is a pair of encoders that were not trained together."""
+    found = {"texts": 250, "own_nearest": share, "cosine_min": 0.5, "cosine_mean": 0.9}
+    monkeypatch.setattr("model_compiler.routes._alignment", lambda *_, **__: found)
+    arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
+    assert main([*arguments, "--precision", "fp32"]) == code
+
+
 def test_inspect_says_it_of_each_route(router, capsys):
     """Both routes are named, and each with its default prompt."""
     assert main(["inspect", str(router)]) == 0
