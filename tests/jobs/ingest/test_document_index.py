@@ -107,6 +107,24 @@ def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
     assert list(world.found().values()) == ["readable again"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "most", "problem"),
+    [
+        ("_MAX_CHUNKS", 3, "it has more than 3 chunks"),
+        ("_MAX_BLOCKS", 3, "paragraphs or rows; up to 3 are allowed"),
+        ("_MAX_BYTES", 60, "it has 72 bytes; up to 60 are allowed"),
+    ],
+)
+def test_a_document_over_a_limit_is_refused_as_a_whole(world, monkeypatch, limit, most, problem):
+    """Its beginning alone would look like all of it; one at the limit is read."""
+    monkeypatch.setattr(f"jobs.ingest.documents.{limit}", most)
+    world.add("a.jsonl", '{"text": "row"}\n' * 3)
+    world.add("b.jsonl", '{"text": "row"}\n' * 4 + " " * 8)
+    assert len(world.index.vectors) == 3
+    (letter,) = world.letters
+    assert (letter["key"], problem in letter["reason"]) == ("b.jsonl", True)
+
+
 @pytest.mark.parametrize("writes", [1, 2, 3])
 def test_a_run_waits_for_another_one_that_may_write(world, writes):
     """Until the other's time is over, the message fails and SQS gives it again."""
