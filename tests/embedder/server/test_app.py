@@ -325,6 +325,31 @@ def test_a_stalled_upload_gives_way(monkeypatch):
         server.wait_until("in_flight", 0)
 
 
+def test_a_stalled_upload_of_another_caller_goes_on(monkeypatch):
+    """Nobody gets room by what another caller has sent, although that stalls for longer."""
+    monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
+    monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
+    with running(hooks=_keys("slow", "other")) as server:
+        first = _upload(server, "other", b"{" * 39_000, length=500_000)
+        server.wait_until("in_flight", 1)
+        uploads = [_upload(server, "slow", b"{" * 30_000, length=500_000) for _ in range(2)]
+        body = json.dumps({"inputs": "a"}).encode() + b" " * 10_000
+
+        def send() -> int:
+            headers = {"authorization": "Bearer slow"}
+            return server.post("/embed", body, headers=headers).status_code
+
+        wait_until(lambda: send() == 429)
+        monkeypatch.setattr(app, "_STALLED_SECONDS", 0.0)
+        assert send() == 200
+        ended = select.select([first, *uploads], [], [], PATIENCE)[0]
+        assert ended
+        assert first not in ended
+        for upload in (first, *uploads):
+            upload.close()
+        server.wait_until("in_flight", 0)
+
+
 def test_an_upload_moves_by_many_bytes():
     """A byte now and then is no progress."""
     upload = app.Upload(Exchange("1", "POST", "/embed"), asyncio.Timeout(None), moved=0.0)
