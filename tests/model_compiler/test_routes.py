@@ -74,7 +74,7 @@ def test_a_route_of_a_model_without_routes(tmp_path, capsys):
     assert not (tmp_path / "o").exists()
 
 
-def test_an_index_of_documents_is_searched_by_queries(router, tmp_path):
+def test_an_index_of_documents_is_searched_by_queries(router, tmp_path, capsys):
     """What holds documents' vectors has the space that the queries' endpoint answers with."""
     both = compiled(router, tmp_path / "out")
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
@@ -82,6 +82,9 @@ def test_an_index_of_documents_is_searched_by_queries(router, tmp_path):
     assert build_index([str(tmp_path / "texts.json"), *place]) == 0
     index = json.loads((tmp_path / "index" / "manifest.json").read_text("utf-8"))
     assert index["vector_space"] == Engine.load(both["query"]).vector_space()
+    place = ["--artifact", str(tmp_path / "out" / "query"), "--output", str(tmp_path / "wrong")]
+    assert build_index([str(tmp_path / "texts.json"), *place]) == 2
+    assert "encodes queries; the texts of an index must be" in capsys.readouterr().err
 
 
 def test_parts_that_are_not_aligned(router, tmp_path, capsys):

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from embedder.core.errors import EmbedderError
 from jobs.errors import BatchError, UnavailableError
 from jobs.ingest import document_index
-from jobs.ingest.run import open_documents
-from tests.jobs.ingest.conftest import SETTINGS, KilledError, chunks_of, paragraphs
+from jobs.ingest.run import entry, open_documents
+from jobs.steps import UnexpectedError
+from tests.jobs.ingest.conftest import SETTINGS, Context, KilledError, chunks_of, paragraphs
 
 
 def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
@@ -233,6 +235,20 @@ def test_a_missing_permission_is_not_a_deleted_document(world):
     world.s3.missing = 403
     assert world.handle(world.event("a.md")) == ["0"]
     assert list(world.found().values()) == ["words"]
+
+
+@pytest.mark.parametrize("error", [UnavailableError, UnexpectedError, EmbedderError])
+def test_any_error_fails_its_message_alone(error):
+    """SQS gives it again, and not those that were done."""
+
+    def documents(step, _context):
+        if step["message"] == "1":
+            raise error("no")
+        return {}
+
+    records = [{"messageId": number, "body": number} for number in "012"]
+    answer = entry(documents, documents)({"Records": records}, Context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
 
 
 @pytest.mark.parametrize(

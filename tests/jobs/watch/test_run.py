@@ -82,6 +82,13 @@ def test_a_vector_of_another_model_is_found_by_its_text(some, cosine, foreign):
     assert some.run()["foreign"] == foreign
 
 
+def test_a_chunk_that_the_index_has_lost_is_missing(some):
+    """The list of its document says that it is there."""
+    key = next(iter(some.world.index.vectors))
+    del some.world.index.vectors[key]
+    assert (some.run()["missing"], some.report()["named"]["missing"]) == (1, [key])
+
+
 def test_numbers_in_another_form_are_the_same_metadata(some):
     """The index may return 2001 as 2001.0; the document is read to tell."""
     vectors = some.world.index.vectors

@@ -1,6 +1,7 @@
 """A tokenizer of a `vocab.txt` alone gives the ids that transformers' class gives."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,26 @@ def test_ids_are_those_of_transformers(tmp_path, name):
     )
     tokenizer = Tokenizer.from_str(read.data.decode())
     assert [tokenizer.encode(text).ids for text in GOLDEN["texts"]] == golden["ids"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows", "fits"),
+    [
+        (500, 500, True),
+        (501, 500, False),
+        (500, 1524, True),
+        (500, 1525, False),
+        (28_500, 30_000, True),
+        (28_499, 30_000, False),
+    ],
+)
+def test_the_ids_are_those_of_the_models_table(tmp_path, tokens, rows, fits):
+    """Rows may lie unused at its end: 1,024, or a twentieth. More is another model's table."""
+    file = write_vocabulary(tmp_path) / "vocab.txt"
+    more = [f"t{number}" for number in range(tokens - len(TOKENS))]
+    file.write_text("\n".join([*TOKENS, *more]) + "\n")
+    with nullcontext() if fits else pytest.raises(SourceError, match="does not belong to this"):
+        read_tokenizer(tmp_path, vocabulary_size=rows)
 
 
 def test_a_model_with_a_vocabulary_compiles(tiny_folder, compile_tiny):
