@@ -75,17 +75,17 @@ def environment_schema() -> str:
     return json.dumps(export_schema(EnvironmentSettings), indent=2, ensure_ascii=False) + "\n"
 
 
-def model_dimensions() -> str:
-    """Return the dimensions of the catalog's models, for the settings of an index."""
-    lines = [f'  "{entry.name}": {list(entry.dimensions)}' for entry in CATALOG if entry.dimensions]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def model_sizes() -> str:
-    """Return the megabytes of the catalog's int8 artifacts, for the limit of a zip."""
+def catalog_facts() -> str:
+    """Return what the settings know of the catalog's models: dimensions, tokens of a text, MB."""
     shapes = measurements().shapes
-    measured = {entry.name: shapes[entry.shape] for entry in CATALOG if entry.shape in shapes}
-    lines = [f'  "{name}": {shape.megabytes}' for name, shape in measured.items()]
+    lines = []
+    for entry in CATALOG:
+        facts: dict[str, object] = {"dimensions": entry.dimensions}
+        if entry.text_tokens is not None:
+            facts["text_tokens"] = entry.text_tokens
+        if entry.shape in shapes:
+            facts["megabytes"] = shapes[entry.shape].megabytes
+        lines.append(f'  "{entry.name}": {_json(facts)}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -207,8 +207,7 @@ _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "client/embedding_client/models.json": client_models,
-    "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
-    "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
+    "constructs/embedding_kit/settings/catalog.json": catalog_facts,
     **{path: partial(_page, path) for path in _BLOCKS},
     "docs/pictures/benchmark.svg": charts.draw_benchmark,
     "docs/llms.txt": llms_text,

@@ -315,6 +315,12 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         Args:
             cors: The origins of the pages. Default without this method: none.
         """
+        if "*" in cors.origins:
+            Annotations.of(self).add_warning_v2(
+                "embedding-kit:anyOrigin",
+                'origins = ["*"] lets every web page call from the browsers of your callers; the '
+                "requests are still signed. List the origins of your pages.",
+            )
         # Lambda answers preflight requests and adds the CORS headers to all responses, so the
         # embedder must not. OPTIONS is not a method here: the API accepts names of up to six
         # letters.

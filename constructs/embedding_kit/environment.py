@@ -42,8 +42,8 @@ from embedding_kit.settings.compatibility import (
     check_standby,
 )
 from embedding_kit.settings.index import check_dimension
-from embedding_kit.settings.ingest import check_ingest, check_prefixes, check_watch
-from embedding_kit.settings.model import COMPANIONS, check_index
+from embedding_kit.settings.ingest import check_chunks, check_ingest, check_prefixes, check_watch
+from embedding_kit.settings.model import COMPANIONS, check_index, check_kind
 from embedding_kit.settings.ownership import (
     check_boundary,
     check_existing,
@@ -200,6 +200,12 @@ class EnvironmentSettings(Settings):
         parts = {name: network[name] for name in NetworkSettings.model_fields if name in network}
         return value | {"server": parts | server}
 
+    @field_validator(*COMPANIONS)
+    @classmethod
+    def _of_another_kind(cls, companion: ModelSource | None) -> ModelSource | None:
+        check_kind(companion)
+        return companion
+
     @field_validator("model", "standby")
     @classmethod
     def _with_companions(cls, model: Model | None, info: ValidationInfo) -> Model | None:
@@ -304,6 +310,8 @@ class EnvironmentSettings(Settings):
             check_standby(self.standby, self.model, self.index, self.function)
         if self.ingest is not None:
             check_ingest(self.ingest, self.index)
+            for model in self.models.values():
+                check_chunks(self.ingest, model)
         if self.callers.prefixes:
             ways = {"front": self.front, "server": self.server, "experiment": self.experiment}
             check_prefixes(ingest=self.ingest, index=self.index, ways=ways)

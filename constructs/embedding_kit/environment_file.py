@@ -6,6 +6,7 @@ An error lists all mistakes of a file, one per line: file, key, value found and 
 import json
 import re
 import tomllib
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,9 @@ def _load(name: str, own: dict[str, str], *, folder: Path, licensed: bool) -> En
             {**written, **own}, context={"licensed": licensed, "folder": folder}
         )
     except ValidationError as error:
-        lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]
+        # A key that is misspelled comes before the one that is missing for it.
+        details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+        lines = [f"{shown}: {_explain(detail)}" for detail in details]
         raise EnvironmentFileError("\n".join(lines)) from None
 
 
@@ -110,8 +113,10 @@ def _explain(error: ErrorDetails) -> str:
         found = _show(context["found"])
         return f"{key}: {context['rule']}; found: {found}; allowed: {context['allowed']}"
     if error["type"] == "extra_forbidden":
-        known = ", ".join(siblings)
-        return f"{key}: unknown key; found: {_quote(error['input'])}; allowed here: {known}"
+        known, written = ", ".join(siblings), str(error["loc"][-1])
+        near = get_close_matches(written, siblings, n=1, cutoff=0.7)
+        meant = f", did you mean {near[0]}?" if near else ""
+        return f"{key}: unknown key{meant}; found: {_quote(error['input'])}; allowed here: {known}"
     if error["type"] == "missing":
         return f"{key}: missing; found: nothing; allowed: {describe(schema)}"
     if error["type"].startswith("union_tag"):

@@ -24,6 +24,7 @@ from embedding_kit.programs import python_version
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
+from embedding_kit.settings.model import model_notes
 from embedding_kit.settings.package import EMBEDDER, SNAPSTART_STORAGE_MB, storage_mb
 from embedding_kit.vector_index import IVectorIndex
 
@@ -96,6 +97,8 @@ class EmbeddingFunction(Construct):
                 found="log_group with function.log_retention_days",
                 allowed="one of them",
             )
+        for note in model_notes(model):
+            Annotations.of(self).add_warning_v2("embedding-kit:unknownModel", note)
         # The CDK's members are in ascending order, with "never" as the last one.
         *members, _ = logs.RetentionDays
         retentions = dict(zip(RETENTION_DAYS, members, strict=True))

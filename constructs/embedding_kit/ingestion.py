@@ -22,7 +22,7 @@ from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.ingest import RECORDS, SAMPLE
+from embedding_kit.settings.ingest import RECORDS, SAMPLE, check_chunks
 from embedding_kit.settings.locations import Location
 from embedding_kit.storage import private_bucket
 from embedding_kit.vector_index import IVectorIndex
@@ -98,6 +98,7 @@ class Ingestion(DistributedJobs):
         name: str | None = None,
         hosting: Hosting | None = None,
     ) -> None:
+        check_chunks(settings, model)
         hosting = hosting or Hosting()
         location, keys = settings.location, hosting.existing_keys
         self.tags = settings.tags

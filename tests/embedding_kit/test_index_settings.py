@@ -1,9 +1,13 @@
 """Test the settings of the vector index: dimensions of the model, and metadata keys."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from embedder.core.chunking import Chunker
+from embedder.core.engine import Engine
+from embedder.core.errors import InvalidFieldError
 from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import index_id
 from embedding_kit.settings import (
@@ -13,7 +17,6 @@ from embedding_kit.settings import (
     index_dimension,
     load_source,
 )
-from embedding_kit.settings.model import known_dimensions
 from model_compiler.source.catalog import CATALOG
 
 GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
@@ -24,13 +27,25 @@ def test_the_dimension_is_the_models_full_one():
     assert index_dimension(GEMMA) == 768
     assert index_dimension(Model(name="all-MiniLM-L6-v2")) == 384
     for entry in CATALOG:
-        assert known_dimensions(entry.name) == entry.dimensions
+        terms: Any = "gemma" if entry.license.must_be_accepted else None
+        for name in (entry.name, entry.short_name.upper()):
+            known = Model(name=name, accept_license=terms).catalog
+            assert (known.name, known.dimensions) == (entry.name, entry.dimensions)
+
+
+def test_the_tokens_of_a_text_are_the_tokenizers(minilm_artifact):
+    """The settings accept as many as the function does, for a model without a prompt."""
+    tokenizer = Engine.load(minilm_artifact).request_tokenizer
+    most = Model(name="all-MiniLM-L6-v2").catalog.text_tokens
+    assert Chunker(tokenizer, tokens=most).settings[0] == 254
+    with pytest.raises(InvalidFieldError):
+        Chunker(tokenizer, tokens=most + 1)
 
 
 def test_a_smaller_dimension_is_one_of_the_models():
     """Those of the catalog, and those that the settings of the model add."""
     assert index_dimension(GEMMA.model_copy(update={"index_dimension": 256})) == 256
-    model = Model(name="all-MiniLM-L6-v2", dimensions=(192,), index_dimension=192)
+    model = Model(name="nomic-embed-text-v1.5", dimensions=(192,), index_dimension=192)
     assert index_dimension(model) == 192
     other = GEMMA.model_copy(update={"index_dimension": 300})
     with pytest.raises(ValueError, match=r"found: index_dimension = 300 with google"):
@@ -63,11 +78,12 @@ _STANDBY = '[model]\nname = "all-MiniLM-L6-v2"\n[standby]\n'
 
 def test_a_second_model_may_have_another_dimension(tmp_path):
     """Of the same model, too. The reranker serves next to both."""
-    text = 'index_dimension = 192\ndimensions = [192]\nname = "all-MiniLM-L6-v2"\n[index]\n'
-    (tmp_path / "test.toml").write_text(f'{_STANDBY}{text}[reranker]\nname = "acme/ranker"\n')
+    name = 'name = "nomic-embed-text-v1.5"\n'
+    text = f"[model]\n{name}[standby]\nindex_dimension = 192\ndimensions = [192]\n{name}[index]\n"
+    (tmp_path / "test.toml").write_text(f'{text}[reranker]\nname = "acme/ranker"\n')
     loaded = load_environment("test", folder=tmp_path)
     models = (loaded.model, loaded.standby)
-    assert [index_dimension(model) for model in models] == [384, 192]
+    assert [index_dimension(model) for model in models] == [768, 192]
     assert {model.reranker for model in models} == {loaded.reranker}
     ids = {index_id(model, loaded.index, key_arn=None) for model in models}
     assert len(ids) == 2

@@ -4,7 +4,14 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match
 
-from embedding_kit import BatchSettings, EmbeddingEndpoint, FunctionSettings, Provisioned
+from embedding_kit import (
+    BatchSettings,
+    Cors,
+    EmbeddingEndpoint,
+    FunctionSettings,
+    Model,
+    Provisioned,
+)
 from embedding_kit.settings.compatibility import needed_concurrency, quota_notes
 
 
@@ -62,3 +69,23 @@ def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
         "*", Match.string_like_regexp("target_utilization = 0.7 is never passed.*= 0.14")
     )
     assert len(found) == warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "origins", "warning"),
+    [
+        ("BAAI/bge-smal-en-v1.5", (), r".*did you mean BAAI/bge-small-en-v1\.5"),
+        ("acme/search", (), r"acme/search is not in the catalog.* inspect` before it\."),
+        ("all-MiniLM-L6-v2", ("*",), r"origins = \[.\*.\] lets every web page call"),
+        ("all-MiniLM-L6-v2", ("https://example.com",), None),
+    ],
+)
+def test_what_is_allowed_and_may_be_a_mistake_is_a_warning_of_synth(name, origins, warning):
+    """A model that only the build knows, and a URL that every web page may call."""
+    stack = Stack(App(), "Stack")
+    endpoint = EmbeddingEndpoint(stack, "Endpoint", model=Model(name=name))
+    if origins:
+        endpoint.add_cors(Cors(origins=origins))
+    pattern = Match.any_value() if warning is None else Match.string_like_regexp(f"^{warning}")
+    found = Annotations.from_stack(stack).find_warning("*", pattern)
+    assert len(found) == (warning is not None)

@@ -218,11 +218,15 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"standby": {"name": "bge-small-en-v1.5"}},
         {"standby": {"name": "bge-small-en-v1.5"}, "index": {}, "function": ZIP},
         {"standby": GEMMA, "index": {}, "function": {"memory_mb": 128}},
+        {
+            "model": {"name": "acme/pair", "index_dimension": 384},
+            "standby": {"name": "acme/pair", "index_dimension": 384, "route": "query"},
+            "index": {},
+        },
         *(
             {"standby": standby, "index": {}}
             for standby in (
                 {"name": "sentence-transformers/All-MiniLM-L6-v2"},
-                MINILM | {"route": "query"},
                 {"name": "acme/own"},
                 {"name": "bge-small-en-v1.5", "index_dimension": 300},
                 {"name": "google/embeddinggemma-300m"},
@@ -252,7 +256,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"model": MINILM | {"reranker": {"name": "a/b"}}},
         {"model": MINILM | {"sparse": {"name": "a/b"}}},
         {
-            "model": MINILM | {"index": "test.toml", "route": "query"},
+            "model": {"name": "acme/pair", "index": "test.toml", "route": "query"},
             "sparse": {"name": "acme/splade"},
         },
     ],
@@ -301,6 +305,41 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             {"percent": 100},
         ),
         {"experiment": {"version": 0}},
+    ],
+    "catalog": [
+        *_of(
+            "model",
+            {},
+            {"name": "all-minilm-l6"},
+            {"name": "gte-smal"},
+            {"name": "my-model"},
+            {"name": "e5-small-v2", "dimensions": [128]},
+            MINILM | {"dimensions": [385]},
+            GEMMA | {"dimensions": [512, 64]},
+            MINILM | {"route": "query"},
+        ),
+        {"standby": {"name": "bge-m4"}, "index": {}},
+        {"reranker": {"name": "bge-m3"}},
+        {"reranker": {"name": "ms-marco-MiniLM-L6-v2"}},
+        {"sparse": {"name": "splade"}},
+        {"reranker": {"name": "any/reranker"}, "function": {"truncate": "left"}},
+        {"index": {}, "ingest": {"chunk_tokens": 255}},
+        {"index": {}, "ingest": {"chunk_tokens": 512}, "standby": {"name": "e5-small-v2"}},
+        {
+            "model": {"name": "e5-small-v2"},
+            "standby": MINILM,
+            "index": {},
+            "ingest": {"chunk_tokens": 510},
+        },
+        {"model": GEMMA, "index": {}, "ingest": {"chunk_tokens": 2047}},
+        {"model": {"name": "all-MiniLM-L12-v2"}, "index": {}, "ingest": {"overlap_tokens": 64}},
+    ],
+    "unknown keys": [
+        {"modle": MINILM},
+        {"function": {"memory": 1769}},
+        {"model": {"nmae": "all-MiniLM-L6-v2"}},
+        {"observability": {"xyz": 1}},
+        {"callers": {"prefixes": {"search": "acme/"}}},
     ],
     "zip": [
         {"function": ZIP, "batch": BATCH},
@@ -371,7 +410,20 @@ RIGHT: list[dict[str, Any]] = [
     # Names that begin alike are not one folder in another.
     {"batch": {"input": "s3://abc/text", "output": "s3://abc/texts"}},
     {"batch": BATCH | {"max_concurrency": 5, "reserved_concurrency": 5}},
-    {"standby": MINILM | {"index_dimension": 192, "dimensions": [192]}, "index": {}},
+    {
+        "standby": {"name": "BAAI/bge-m3", "index_dimension": 1024, "dimensions": [1024]},
+        "index": {},
+        "ingest": {"chunk_tokens": 254, "overlap_tokens": 127},
+    },
+    {"model": GEMMA | {"dimensions": [128, 700]}, "index": {}, "ingest": {"chunk_tokens": 2046}},
+    # Between those that it was trained for, and as long as its texts may be.
+    {
+        "model": {"name": "Qwen3-Embedding-0.6B", "dimensions": [384], "index_dimension": 384},
+        "index": {},
+        "ingest": {"chunk_tokens": 8192},
+    },
+    {"model": {"name": "potion-base-8M"}, "index": {}, "ingest": {"chunk_tokens": 8192}},
+    {"reranker": {"name": "any/reranker"}, "function": {"truncate": "right"}},
     # Names that begin with _ are none of documents.
     *(
         DOCUMENTS | {"watch": {"questions": key}}

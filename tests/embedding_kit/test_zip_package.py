@@ -125,7 +125,7 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
 def test_every_choice_reaches_the_command(tmp_path):
     """The builder gets an image's arguments, those of a second model after its table's name."""
     model = Model(
-        name="google/embeddinggemma-300m",
+        name="acme/pair",
         revision="0" * 40,
         precision="int8",
         accept_license="gemma",
@@ -134,7 +134,7 @@ def test_every_choice_reaches_the_command(tmp_path):
         hub_token_variable="HF_TOKEN",
     )
     assert build_command(model)[2:] == [
-        "google/embeddinggemma-300m",
+        "acme/pair",
         *("--revision", "0" * 40),
         *("--precision", "int8"),
         *("--accept-license", "gemma"),

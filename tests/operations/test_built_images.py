@@ -42,7 +42,11 @@ def test_equal_models_have_one_image(check):
     [
         (model("mine/other"), f"[model] name: found: {MINILM}; allowed: mine/other"),
         (model(precision="fp32"), "[model] precision: found: not set; allowed: fp32"),
-        (model(route="query"), "[model] route: found: not set; allowed: query"),
+        (
+            model("mine/pair", route="query"),
+            f"[model] name: found: {MINILM}; allowed: mine/pair\n  [model] route: found: not set; "
+            + "allowed: query",
+        ),
         (
             model() + '[reranker]\nname = "acme/ranker"\nprecision = "int8"\n',
             "[model] and [reranker]: found: not set; allowed: acme/ranker --precision int8",

@@ -58,6 +58,7 @@ def check_endpoint(
             allowed=f"less than {format_duration(function.timeout)}, or a longer timeout",
         )
     check_memory(model, function)
+    check_truncation(model, function)
     check_package(model, function, cold_start)
 
 
@@ -82,6 +83,16 @@ def check_memory(
         )
 
 
+def check_truncation(model: Model, function: FunctionSettings) -> None:
+    """Refuse to cut the starts of texts next to a reranker, which cuts their ends."""
+    if model.reranker and function.truncate == "left":
+        raise rule_error(
+            "a reranker cuts the ends of texts",
+            found='function.truncate = "left" with [reranker]',
+            allowed='"refuse" or "right"',
+        )
+
+
 def check_standby(
     standby: Model, model: Model, index: VectorIndexSettings | None, function: FunctionSettings
 ) -> None:
@@ -100,6 +111,7 @@ def check_standby(
         )
     check_dimension(standby, index)
     check_memory(standby, function)
+    check_truncation(standby, function)
     first, second = (
         (each.name.lower(), each.revision, each.precision, each.folder, index_dimension(each))
         for each in (model, standby)

@@ -35,20 +35,24 @@ def find(schema: _Schema, location: tuple[str | int, ...]) -> tuple[str, _Schema
     settings of the same table.
     """
     key, siblings = "", ()
+    keys: _Schema = {}
     for part in location:
         tables = kinds(schema)
-        if isinstance(part, int):
+        if part == "[key]":  # The key itself is wrong.
+            schema = keys
+        elif isinstance(part, int):
             key, schema = f"{key}[{part}]", _value(schema).get("items", {})
         elif part in tables and len(tables) > 1:
             schema = tables[part]  # The tag of a union is not a key of the file.
         else:
             key = f"{key}.{_quoted(part)}" if key else _quoted(part)
             value = _value(schema)
+            keys = value.get("propertyNames", {})
             if "properties" in value:
                 siblings = tuple(value["properties"])
                 schema = value["properties"].get(part, {})
             else:
-                schema = value.get("additionalProperties") or {}
+                schema = value.get("additionalProperties") or _of_patterns(value)
     return key, schema, siblings
 
 
@@ -82,8 +86,14 @@ def describe(schema: _Schema) -> str:
         "boolean": "true or false",
         "string": "a path" if value.get("format") == "path" else "text",
     }
-    other = "a table of text" if isinstance(value.get("additionalProperties"), dict) else "a table"
+    texts = isinstance(value.get("additionalProperties"), dict) or _of_patterns(value)
+    other = "a table of text" if texts else "a table"
     return plain.get(value.get("type", ""), other)
+
+
+def _of_patterns(value: _Schema) -> _Schema:
+    """Return the schema of a table's values, whose keys must have a form."""
+    return next(iter(value.get("patternProperties", {}).values()), {})
 
 
 def _range(value: _Schema) -> str:
@@ -115,6 +125,8 @@ def _inline(node: Any, definitions: _Schema) -> Any:
         rest = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
         return {**rest, "anyOf": tables}
     inlined = {key: _inline(value, definitions) for key, value in node.items() if key != "title"}
+    if "patternProperties" in node:
+        inlined["additionalProperties"] = False
     if "default" in node and node.get("allowed") == DURATION_ALLOWED:
         # pydantic writes a duration's default in ISO 8601.
         inlined["default"] = format_duration(_TIMEDELTA.validate_python(node["default"]))

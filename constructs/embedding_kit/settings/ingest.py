@@ -9,6 +9,7 @@ from pydantic import Field
 from embedding_kit.settings.base import Settings, allowed, optional, rule_error
 from embedding_kit.settings.index import TEXT_KEY, VectorIndexSettings
 from embedding_kit.settings.locations import FolderUrl, Location, location_of
+from embedding_kit.settings.model import Model
 
 #: The folder of the documents' lists, in their bucket.
 RECORDS = "_ingest/"
@@ -27,8 +28,8 @@ class IngestSettings(Settings):
         "folder `_ingest` of the bucket."
     )
     chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = optional(
-        "The most tokens of a chunk. With special tokens and prompt it must fit the model, or the "
-        "function does not start. By default 256, or what the model takes."
+        "The most tokens of a chunk. With special tokens and prompt it must fit the model: synth "
+        "knows the limits of the catalog's, less a prompt. By default 256, or what the model takes."
     )
     overlap_tokens: Annotated[int, Field(ge=0, le=4096)] | None = optional(
         "The most tokens that a chunk repeats from the end of the one before it; up to half of "
@@ -76,13 +77,6 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             found="[ingest] without [index]",
             allowed="both tables, or none of them",
         )
-    tokens = ingest.chunk_tokens or _DEFAULT_TOKENS
-    if (ingest.overlap_tokens or 0) * 2 > tokens:
-        raise rule_error(
-            "chunks overlap by half at most",
-            found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
-            allowed=f"0 to {tokens // 2}",
-        )
     if ingest.location and ingest.location.prefix.startswith(RECORDS):
         raise rule_error(
             f"the folder {RECORDS} has the records of documents",
@@ -101,6 +95,27 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             f"each chunk has its own {', '.join(sorted(_OWN_KEYS))} and {TEXT_KEY}",
             found=f"index.filterable with {', '.join(taken)}",
             allowed="other keys; in non_filterable, those of the chunks too",
+        )
+
+
+def check_chunks(ingest: IngestSettings, model: Model) -> None:
+    """Refuse chunks that the model does not take, as far as the catalog has its limit.
+
+    With a prompt it takes less, which is known only once it is compiled.
+    """
+    room = model.catalog.text_tokens if model.catalog else None
+    tokens = ingest.chunk_tokens or min(_DEFAULT_TOKENS, room or _DEFAULT_TOKENS)
+    if room is not None and tokens > room:
+        raise rule_error(
+            f"{model.name} takes up to {room} tokens of a text",
+            found=f"chunk_tokens = {tokens}",
+            allowed=f"8 to {room}",
+        )
+    if (ingest.overlap_tokens or 0) * 2 > tokens:
+        raise rule_error(
+            "chunks overlap by half at most",
+            found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
+            allowed=f"0 to {tokens // 2}",
         )
 
 

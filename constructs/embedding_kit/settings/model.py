@@ -7,6 +7,9 @@ path that has the bucket and the prefix in it, and everything else reads it ther
 import json
 import os
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -37,23 +40,38 @@ _NEEDED_MEMORY_MB = {"int8": 256, "fp32": 512}
 COMPANIONS = ("reranker", "sparse")
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
-_DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
+_CATALOG = Path(__file__).with_name("catalog.json")
 
 
-def known_dimensions(name: str) -> tuple[int, ...]:
-    """Return a model's dimensions, the full one first; empty if the catalog has no such model.
+@dataclass(frozen=True, slots=True)
+class CatalogModel:
+    """What is known of an embedding model of the catalog before it is compiled."""
 
-    Its name may be without the organization, in any case.
-    """
-    return tuple(catalog_table(_DIMENSIONS).get(name.lower(), ()))
+    name: str
+    #: The full one first, then those that the model was trained for.
+    dimensions: tuple[int, ...]
+    #: The most tokens of a text without a prompt; None without a limit.
+    text_tokens: int | None = None
+    #: Of its artifact in int8; None if it was not measured.
+    megabytes: float | None = None
 
 
 @cache
-def catalog_table(file: Path) -> dict[str, Any]:
-    """Return a file's values by the names of models in lower case, whole and without the owner."""
-    listed = json.loads(file.read_text(encoding="utf-8"))
-    table = {name.lower(): value for name, value in listed.items()}
-    return {name.rpartition("/")[2]: value for name, value in table.items()} | table
+def _catalog() -> dict[str, CatalogModel]:
+    """Return the models by their names in lower case, whole and without the owner."""
+    listed = json.loads(_CATALOG.read_text(encoding="utf-8"))
+    models = [
+        CatalogModel(name, tuple(facts.pop("dimensions")), **facts)
+        for name, facts in listed.items()
+    ]
+    short = {model.name.rpartition("/")[2].lower(): model for model in models}
+    return short | {model.name.lower(): model for model in models}
+
+
+def _nearest(name: str) -> list[str]:
+    """Return up to three names of the catalog that are like a name, the most like first."""
+    near = get_close_matches(name.lower(), _catalog(), n=6, cutoff=0.7)
+    return [*dict.fromkeys(_catalog()[each].name for each in near)][:3]
 
 
 class ModelSource(Settings):
@@ -68,8 +86,8 @@ class ModelSource(Settings):
         ),
     ] = Field(
         default="",
-        description="The model, by its name in the catalog, or any name of a folder. If unset, "
-        "the folder's own.",
+        description="The model: a name of the catalog, OWNER/NAME of the hub, or any name of a "
+        "folder. If unset, the folder's own.",
     )
     revision: (
         Annotated[str, allowed("a commit of 40 hexadecimal digits", pattern=r"^[0-9a-f]{40}$")]
@@ -91,6 +109,14 @@ class ModelSource(Settings):
         "`scripts/deploy` and `scripts/build` read S3.",
         strict=False,
     )
+
+    @property
+    def catalog(self) -> CatalogModel | None:
+        """The catalog's model of that name, without the owner or with it, in any case.
+
+        A folder is not the catalog's model, whatever its name.
+        """
+        return None if self.folder else _catalog().get(self.name.lower())
 
     @property
     def license_to_accept(self) -> str | None:
@@ -151,6 +177,14 @@ class ModelSource(Settings):
                 "a model has a name of the catalog, or a folder",
                 found="neither",
                 allowed="name or folder, or both",
+            )
+        if not self.folder and not self.catalog and "/" not in self.name:
+            raise rule_error(
+                "only a model of the catalog or of a folder has a name without its owner",
+                found=self.name,
+                # The catalog has embedding models alone.
+                allowed=" or ".join(_nearest(self.name) if isinstance(self, Model) else [])
+                or "OWNER/NAME of the model hub, a name that `embed models` lists, or a folder",
             )
         if self.revision and self.folder:
             raise rule_error(
@@ -258,12 +292,41 @@ class Model(ModelSource):
 
         A folder is not the catalog's model, whatever its name.
         """
-        return () if self.folder else known_dimensions(self.name)
+        return self.catalog.dimensions if self.catalog else ()
+
+    @model_validator(mode="after")
+    def _as_the_catalog_says(self) -> Self:
+        """Refuse what the compiler, or the vectors' quality, would refuse of a known model."""
+        if self.catalog is None:
+            return self
+        full, *smaller = self.catalog.dimensions
+        least = min(smaller, default=full)
+        wrong = [n for n in self.dimensions if n != full and not (smaller and least <= n < full)]
+        if wrong:
+            trained = f"{least} to {full}" if smaller else f"{full} alone, or no dimensions"
+            raise rule_error(
+                "vectors are cut to dimensions that the model was trained for",
+                found=f"dimensions with {', '.join(map(str, wrong))} of {self.catalog.name}",
+                allowed=trained,
+            )
+        if self.route:
+            raise rule_error(
+                "only a Router has routes",
+                found=f"route = {self.route} of {self.catalog.name}",
+                allowed="no route",
+            )
+        return self
 
     @model_validator(mode="after")
     def _index_of_documents(self) -> Self:
         check_index(self)
         return self
+
+    @field_validator(*COMPANIONS)
+    @classmethod
+    def _of_another_kind(cls, value: ModelSource | None) -> ModelSource | None:
+        check_kind(value)
+        return value
 
     @field_validator(*COMPANIONS)
     @classmethod
@@ -277,6 +340,27 @@ class Model(ModelSource):
                 allowed=f"[{info.field_name}]",
             )
         return value
+
+
+def check_kind(companion: ModelSource | None) -> None:
+    """Refuse a model of the catalog, which has embedding models alone, of another kind."""
+    if companion and companion.catalog:
+        raise rule_error(
+            "a reranker or a sparse encoder is no embedding model",
+            found=companion.catalog.name,
+            allowed="OWNER/NAME or the folder of one",
+        )
+
+
+def model_notes(model: Model) -> Iterator[str]:
+    """Yield a warning if nothing is known of a model until it is compiled."""
+    if model.folder is None and model.catalog is None:
+        near = " or ".join(_nearest(model.name))
+        yield (
+            f"{model.name} is not in the catalog: only the build tells whether it exists and "
+            "compiles, and `embedding-kit model_compiler inspect` before it"
+            + (f"; did you mean {near}?" if near else ".")
+        )
 
 
 def check_index(model: Model) -> None:

@@ -1,8 +1,7 @@
 """The rules of `package = "zip"`: what a zip can hold, and what comes from S3 instead.
 
-An artifact's size is exact only once the model is compiled. `docs/generate.py` writes the sizes of
-the catalog's models, for the constructs cannot import the compiler: synth does not need its
-dependencies. The weights of a model's own folder are counted in its files.
+An artifact's size is exact only once the model is compiled. Those of the catalog's models were
+measured, and the weights of a model's own folder are counted in its files.
 
 Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
@@ -15,9 +14,8 @@ from pathlib import Path
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.cold_start import ColdStart, SnapStart
 from embedding_kit.settings.function import FunctionSettings
-from embedding_kit.settings.model import Model, ModelSource, catalog_table
+from embedding_kit.settings.model import Model, ModelSource
 
-_SIZES = Path(__file__).with_name("model_sizes.json")
 #: A weight takes a byte in int8; its scales and the tokenizer's tables are a few percent.
 _FP32 = 4
 
@@ -32,7 +30,7 @@ def _bytes_of(source: ModelSource) -> int | None:
     if source.folder is not None:
         route = source.route if isinstance(source, Model) else None
         return _bytes_of_folders(_served(source.folder, route), source.precision)
-    megabytes: float | None = catalog_table(_SIZES).get(source.name.lower())
+    megabytes = source.catalog.megabytes if source.catalog else None
     if megabytes is None:
         return None
     return round(megabytes * 1e6 * (_FP32 if source.precision == "fp32" else 1))

@@ -18,6 +18,23 @@ CATALOG_FILE = Path(__file__).with_name("catalog.toml")
 MEASURED_FILE = Path(__file__).with_name("measured.json")
 
 
+#: The special tokens of one text: one in front and one at its end, and T5's at its end.
+_SPECIAL_TOKENS = {
+    "albert": 2,
+    "bert": 2,
+    "distilbert": 2,
+    "gemma3_text": 2,
+    "gte": 2,
+    "modernbert": 2,
+    "mpnet": 2,
+    "new": 2,
+    "nomic_bert": 2,
+    "roberta": 2,
+    "t5": 1,
+    "xlm-roberta": 2,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class License:
     """A model's terms."""
@@ -112,6 +129,16 @@ class CatalogEntry:
     def short_name(self) -> str:
         """The name without the organization."""
         return self.name.rpartition("/")[2]
+
+    @property
+    def text_tokens(self) -> int | None:
+        """The most tokens of a text without a prompt; None without a limit.
+
+        Of a family whose special tokens are not known here, they count as tokens of the text.
+        """
+        if self.max_tokens is None:
+            return None
+        return self.max_tokens - _SPECIAL_TOKENS.get(self.family, 0)
 
     @property
     def pin(self) -> str:
