@@ -44,8 +44,10 @@ def test_equal_models_have_one_image(check):
         (model(precision="fp32"), "[model] precision: found: not set; allowed: fp32"),
         (
             model("mine/pair", route="query"),
-            f"[model] name: found: {MINILM}; allowed: mine/pair\n  [model] route: found: not set; "
-            + "allowed: query",
+            (
+                f"[model] name: found: {MINILM}; allowed: mine/pair\n"
+                "  [model] route: found: not set; allowed: query"
+            ),
         ),
         (
             model() + '[reranker]\nname = "acme/ranker"\nprecision = "int8"\n',
