@@ -70,6 +70,8 @@ class EmbedRequest(NamedTuple):
     normalize: bool = True
     #: Accept token ids that lack the model's special tokens, and add those.
     add_special_tokens: bool = False
+    #: The most inputs with different token ids; None: any number.
+    most_different: int | None = None
     #: The `time.monotonic()` at which Lambda would cut the request off.
     deadline: float | None = None
 

@@ -12,6 +12,7 @@ import numpy as np
 from embedder.core.artifact import SEGMENTS
 from embedder.core.batching import Runs, SegmentRuns, ServedModel
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
+from embedder.core.errors import BatchTooLargeError
 from embedder.core.tokenization import RequestTokenizer
 
 if TYPE_CHECKING:  # see startup
@@ -66,6 +67,7 @@ class Engine(ServedModel):
             InvalidFieldError: if the prompt or the dimensions are not the model's.
             EmptyInputError: if an input has no tokens.
             InputTooLongError: if an input is over the limits and must not be truncated.
+            BatchTooLargeError: if more inputs differ than may.
             OutOfTimeError: if there is no time left, or measured runs of the same size say that
                 the next run would not be finished by the deadline. The first run of a request that
                 has most of its time left is always tried.
@@ -81,6 +83,11 @@ class Engine(ServedModel):
                 ids + b"\2" * left_out + b"\1" * (len(sequence) - left_out)
                 for ids, sequence in zip(packed, sequences, strict=True)
             ]
+        most = request.most_different
+        if most is not None and len(packed) > most and (different := len(set(packed))) > most:
+            raise BatchTooLargeError(
+                f"holds {different} different inputs; an answer has room for the vectors of {most}."
+            )
         found = self._run(
             packed,
             [len(ids) for ids in sequences],

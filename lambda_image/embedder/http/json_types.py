@@ -295,7 +295,10 @@ class Field(NamedTuple):
 
 
 class Object(JsonType):
-    """An object of known fields; an unknown field is an error, as it would silently do nothing."""
+    """An object of known fields; an unknown field is an error, as it would silently do nothing.
+
+    One that is null counts as absent, too.
+    """
 
     def __init__(
         self, fields: tuple[Field, ...], *, rule: Mapping[str, Any] = MappingProxyType({})
@@ -324,7 +327,7 @@ class Object(JsonType):
             "type": "object",
             "properties": properties,
             "required": [field.name for field in self.fields if field.required],
-            "additionalProperties": False,
+            "additionalProperties": {"type": "null"},
             **self.rule,
         }
 
@@ -349,14 +352,18 @@ class Object(JsonType):
                 )
             checked[entry.name] = entry.default
         if known != len(value):
-            raise self._unknown(value, name)
+            self._check_unknown(value, name)
         return checked
 
-    def _unknown(self, value: dict[str, Any], name: str) -> InvalidFieldError:
+    def _check_unknown(self, value: dict[str, Any], name: str) -> None:
         known = {field.name for field in self.fields}
-        strange = next(key for key in value if key not in known)
+        # A null does nothing anywhere: clients write all fields of their model.
+        given = (key for key, item in value.items() if key not in known and item is not None)
+        strange = next(given, None)
+        if strange is None:
+            return
         where = f' in "{name}"' if name else ""
-        return InvalidFieldError(
+        raise InvalidFieldError(
             f"A field{where} is unknown: {quote_name(strange)}. Allowed: {self._names or 'none'}.",
             field=name or None,
         )

@@ -88,6 +88,7 @@ _RESULT = _object(
     metadata=_OBJECT,
 )
 _EMBEDDINGS = _object(
+    id=_STRING,
     object={"const": "list"},
     data=_list(_object(object={"const": "embedding"}, index=_INTEGER, embedding=_VECTOR)),
     model=_STRING,
@@ -96,6 +97,13 @@ _EMBEDDINGS = _object(
 )
 _MODEL = _object(
     id=_STRING, owned_by=_STRING, vector_space=_STRING, object={"const": "model"}, created=_INTEGER
+)
+_INFINITY_MODEL = _object(
+    id=_STRING,
+    object={"const": "model"},
+    created=_INTEGER,
+    stats=_object(),
+    optional={"vector_space": _STRING, "score_space": _STRING},
 )
 _TOKEN = _object(id=_NATURAL, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL)
 _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
@@ -111,7 +119,7 @@ _DOCUMENT_RANKED = _object(
 )
 _DOCUMENTS_RANKED = _object(
     id=_STRING,
-    object={"const": "list"},
+    object={"enum": ["list", "rerank"]},
     model=_STRING,
     results=_list(_DOCUMENT_RANKED, minItems=1),
     meta=_object(api_version=_object(version=_STRING), tokens=_object(input_tokens=_INTEGER)),
@@ -178,6 +186,7 @@ _ANSWERS: Mapping[str, Schema] = {
     "health": _object(status=_STRING, model=_STRING, vector_space=_STRING),
     "create_embeddings": _EMBEDDINGS,
     "list_models": _object(object={"const": "list"}, data=_list(_MODEL)),
+    "infinity_models": _object(object={"const": "list"}, data=_list(_INFINITY_MODEL)),
     "tei_embed": _list(_NUMBERS, minItems=1),
     "tei_embeddings": _EMBEDDINGS,
     "tei_similarity": _list(_NUMBER),
@@ -203,6 +212,7 @@ _ANSWERS: Mapping[str, Schema] = {
     "tei_rerank": _list(_RANKED, minItems=1),
     "cohere_rerank": _DOCUMENTS_RANKED,
     "cohere_rerank_v1": _DOCUMENTS_RANKED,
+    "infinity_rerank": _DOCUMENTS_RANKED,
     "tei_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
     "openapi": _object(openapi=_STRING, info=_OBJECT, paths=_OBJECT),
 }

@@ -19,7 +19,7 @@ from embedder.core.runtimes import InferenceSession
 from embedder.core.search import Searchable, SearchIndex, load_index
 from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
 from embedder.http.apis import embedding_server, native, openai, tei
-from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
+from embedder.http.apis.operation import JSON, Api, Call, Model, Operation, is_given
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_types import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
@@ -47,22 +47,12 @@ class _Root(native.Embed):
         self._tei = tei.Embed(model)
 
     def chosen(self, request: Request) -> Operation:
-        return self._tei if _has_inputs(request.body) else self
+        tei_asked = is_given(request.body, "inputs", instead_of=("text", "texts"))
+        return self._tei if tei_asked else self
 
     @property
     def choices(self) -> Sequence[Operation]:
         return (self, self._tei)
-
-
-def _has_inputs(body: bytes) -> bool:
-    # Hardly a request of the kit's own API holds the word, so hardly one is parsed twice.
-    if b'"inputs"' not in body:
-        return False
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(value, dict) and "inputs" in value and not value.keys() & {"text", "texts"}
 
 
 class _Document(Operation):
@@ -91,6 +81,7 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
     "/v1/models": {"GET": openai.Models},
+    "/models": {"GET": openai.InfinityModels},
     "/embed": {"POST": tei.Embed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},
     "/similarity": {"POST": tei.Similarity},

@@ -172,21 +172,24 @@ class App:
         self, method: str, path: str, headers: Mapping[str, str]
     ) -> Response | None:
         """Answer what is no request to the router: the state of the server, and its metrics."""
-        hooks = self._hooks
-        if path in STATUS_PATHS:
-            if method not in {"GET", "HEAD"}:
-                allow = {"allow": "GET, HEAD"}
-                return json_response({"status": "wrong method"}, status=405, headers=allow)
-            response = self._state(path)
-            return response._replace(body=b"") if method == "HEAD" else response
-        if path != "/metrics" or hooks.metrics is None:
+        metrics = self._hooks.metrics if path == "/metrics" else None
+        if metrics is None and path not in STATUS_PATHS:
             return None
+        if method not in {"GET", "HEAD"}:
+            allow = {"allow": "GET, HEAD"}
+            return json_response({"status": "wrong method"}, status=405, headers=allow)
+        response = self._state(path) if metrics is None else self._metrics(metrics, headers)
+        return response._replace(body=b"") if method == "HEAD" else response
+
+    def _metrics(self, metrics: "Metrics", headers: Mapping[str, str]) -> Response:
+        keys = self._hooks.keys
         try:
-            if self._settings.metrics_key and hooks.keys is not None:
-                hooks.keys.authenticate(headers)
+            if self._settings.metrics_key and keys is not None:
+                keys.authenticate(headers)
         except errors.UnauthorizedError as error:
-            return self._router.error_response(error, RequestRecord(new_request_id()), path=path)
-        body, content_type = hooks.metrics.render()
+            record = RequestRecord(new_request_id())
+            return self._router.error_response(error, record, path="/metrics")
+        body, content_type = metrics.render()
         return Response(200, body, {"content-type": content_type})
 
     def _state(self, path: str) -> Response:

@@ -26,6 +26,7 @@ from embedder.http.json_types import (
     quote_name,
 )
 
+IDS = InputsType(TextType(9), vocabulary_size=50, ids_hint="Ids of others.")
 SIZED = Object(
     (Field("text", TextType(9), "T.", required=True), Field("size", Integer(1, 3), "S."))
 )
@@ -93,6 +94,16 @@ def test_the_schema_allows_exactly_what_is_taken(kind, value):
         (InputsType(TextType(9), vocabulary_size=50), [[1, True]], r'"x\[0\]\[1\]" must be a'),
         (InputsType(TextType(9), vocabulary_size=50), ["a", [1]], r'"x\[1\]" must be a string'),
         (InputsType(TextType(9), vocabulary_size=50), [[1], "a"], r'"x\[1\]" must be'),
+        *(
+            (IDS, value, rf'"x\[0\]" must be a string, or a token id, .* 49; found {found}\.$')
+            for value, found in (
+                ([None, "a"], "null"),
+                ([{"type": "text"}], "an object"),
+                ([1.5], "the number 1.5"),
+            )
+        ),
+        (IDS, [["a"]], r'"x\[0\]\[0\]" must be a token id, .*; found a string of 1 characters\.$'),
+        (IDS, [50], r'"x\[0\]" must be a token id, .*; found the number 50\. Ids of others\.$'),
         (SIZED, {"text": "a", "dimension": 3}, 'unknown: "dimension". Allowed: "text", "size".'),
         (SIZED, {"text": "a", "some thing": 3}, "unknown: a string of 10 characters"),
         (SIZED, {"input": "a"}, r'"x\.text" is missing.*Found the fields "input"'),
@@ -127,6 +138,12 @@ def test_an_object_gives_every_field():
     kind = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))
     assert kind.check({"a": None}) == {"a": 2, "b": None}
     assert kind.check({"a": 3, "b": False}) == {"a": 3, "b": False}
+    # Clients send what their users did not set; it would do nothing here either.
+    around = Object((Field("inner", kind, "An object."),))
+    unknown = {"inner": {"a": 3, "task": None}, "rank_fields": None}
+    assert around.check(unknown) == {"inner": {"a": 3, "b": None}}
+    with pytest.raises(InvalidFieldError, match='in "inner" is unknown: "task"'):
+        around.check({"late": None, "inner": {"user": None, "task": False}})
 
 
 VALUES = st.recursive(

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from embedder.server import app
 from embedder.server.app import Hooks
 from embedder.server.exchange import Exchange
 from embedder.server.keys import Keys
+from embedder.server.metrics import Metrics
 from embedder.server.queue import Bounds
 from tests.embedder.calls import BODIES
 from tests.embedder.server.running import PATIENCE, GatedSession, Running, busy, running, wait_until
@@ -64,12 +66,17 @@ def _without_times(body: bytes, timed: bool) -> Any:
     return {**json.loads(body), "timings": None} if timed else body
 
 
-@pytest.mark.parametrize("path", ["/live", "/ready", "/ping", "/health"])
-def test_a_load_balancer_gets_its_200(server, path):
-    """All four answer without a key; other methods than GET and HEAD do not."""
-    assert server.get(path).status_code == 200
-    assert httpx.head(server.url + path, timeout=PATIENCE).status_code == 200
-    assert server.post(path, {}).status_code == 405
+@pytest.mark.parametrize("path", ["/live", "/ready", "/ping", "/health", "/metrics"])
+def test_a_load_balancer_gets_its_200(path):
+    """All answer without a key; other methods than GET and HEAD do not."""
+    queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+    with running(hooks=Hooks(metrics=Metrics(queue))) as server:
+        assert server.get(path).status_code == 200
+        head = httpx.head(server.url + path, timeout=PATIENCE)
+        assert (head.status_code, head.content) == (200, b"")
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            refused = httpx.request(method, server.url + path, timeout=PATIENCE)
+            assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_the_clients_request_id_is_kept(server):

@@ -110,10 +110,12 @@ class InputsType(JsonType):
         if isinstance(first, list):
             return Inputs(token_ids=[self._ids(ids, f"{name}[{i}]") for i, ids in enumerate(value)])
         if self.single:
-            return Inputs(token_ids=[self._ids(value, name)], is_list=False)
+            ids = self._ids(value, name, texts=self.texts)
+            return Inputs(token_ids=[ids], is_list=False)
         raise self.error(first, f"{name}[0]")
 
-    def _ids(self, value: object, name: str) -> list[int]:
+    def _ids(self, value: object, name: str, *, texts: bool = False) -> list[int]:
+        """Return token ids; with `texts`, their list could also be one of texts."""
         if not isinstance(value, list):
             raise self.error(value, name)
         if not value:
@@ -127,9 +129,11 @@ class InputsType(JsonType):
             for place, item in enumerate(value)
             if type(item) is not int or not 0 <= item < size
         )
+        either = "a string, or " if texts and place == 0 and type(wrong) is not int else ""
+        hint = f" {self.ids_hint}" if self.ids_hint and type(wrong) is int else ""
         raise InvalidFieldError(
-            f'"{name}[{place}]" must be a token id, a whole number from 0 to {size - 1}; '
-            f"found {describe_value(wrong)}.{self.ids_hint and f' {self.ids_hint}'}",
+            f'"{name}[{place}]" must be {either}a token id, a whole number from 0 to {size - 1}; '
+            f"found {describe_value(wrong)}.{hint}",
             field=f"{name}[{place}]",
         )
 
@@ -190,11 +194,22 @@ def choose_prompt(
     return alias if name is None else name
 
 
-def dimensions_field(name: str, limits: Limits) -> Field:
-    """Make the field that asks for one of the model's dimensions."""
+class _DimensionsOrZero(Choice):
+    """One of the model's dimensions, the first all of them; 0, infinity's default, means these."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "enum": [0, *self.values]}
+
+    def check(self, value: object, name: str) -> Any:
+        return self.values[0] if type(value) is int and not value else super().check(value, name)
+
+
+def dimensions_field(name: str, limits: Limits, *, zero: bool = False) -> Field:
+    """Make the field that asks for one of the model's dimensions; `zero` may mean all of them."""
     return Field(
         name,
-        Choice(limits.dimensions),
+        (_DimensionsOrZero if zero else Choice)(limits.dimensions),
         "The dimensions of each vector, which is truncated and then normalized to length 1.",
         default=limits.full_dimensions,
     )

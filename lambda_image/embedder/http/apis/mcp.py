@@ -21,7 +21,8 @@ from embedder.http.json_types import describe_value, parse_object, quote_name
 from embedder.http.telemetry import RequestRecord
 
 #: The versions of the protocol, the newest first. A client that asks for another gets the newest.
-VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+#: A server of 2025-03-26 would have to take lists of messages.
+VERSIONS = ("2025-11-25", "2025-06-18")
 #: https://www.jsonrpc.org/specification#error_object
 _NOT_JSON, _INVALID, _NO_METHOD, _BAD_PARAMS, _FAULT = -32700, -32600, -32601, -32602, -32603
 
@@ -100,7 +101,8 @@ class Door(Operation):
             return Response(status=202, body=b"", headers=JSON)
         if isinstance(number, bool) or not isinstance(number, str | int):
             raise _RpcError(
-                _INVALID, f'"id" must be a string or a number; found {describe_value(number)}.'
+                _INVALID,
+                f'"id" must be a string or a whole number; found {describe_value(number)}.',
             )
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
         try:

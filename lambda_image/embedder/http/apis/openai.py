@@ -20,7 +20,7 @@ from embedder.http.apis.fields import (
 )
 from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.http_types import Response
-from embedder.http.json_types import Field, String, quote_name
+from embedder.http.json_types import Choice, Field, String, quote_name
 from embedder.http.vector_encoding import encode
 
 #: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
@@ -74,9 +74,10 @@ class CreateEmbeddings(Operation):
                 "Any name: one model is served, and the answer names it. A prompt's name after "
                 "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
             ),
-            dimensions_field("dimensions", limits),
+            dimensions_field("dimensions", limits, zero=True),
             ENCODING,
             Field("user", String(), "Accepted and ignored."),
+            Field("modality", Choice(("text",)), "Accepted and ignored, for infinity's clients."),
             *prompt_fields(limits),
             truncate_field(limits),
             OUTPUT_DTYPE,
@@ -91,6 +92,8 @@ class CreateEmbeddings(Operation):
         tokens = sum(embeddings.tokens)
         return json_response(
             {
+                # Mistral's SDKs ask for one.
+                "id": call.record.id,
                 "object": "list",
                 "data": [
                     {"object": "embedding", "index": index, "embedding": row}
@@ -117,18 +120,32 @@ class Models(Operation):
 
     def respond(self, _call: Call, /) -> Response:
         """See `Operation`; an artifact does not say when its model was made, so `created` is 0."""
-        engine = self.model.engine
-        name = engine.manifest.model.name
+        manifest = self.model.engine.manifest
         entry = {
-            "id": name,
+            "id": manifest.model.name,
             "object": "model",
             "created": 0,
-            "owned_by": name.partition("/")[0] if "/" in name else "unknown",
-            "vector_space": engine.vector_space(),
+            **self.more(manifest.model.name),
+            f"{manifest.space_kind}_space": manifest.space,
         }
         return json_response(
-            {"object": "list", "data": [entry]}, headers={"x-vector-space": engine.vector_space()}
+            {"object": "list", "data": [entry]},
+            headers={f"x-{manifest.space_kind}-space": manifest.space},
         )
+
+    def more(self, name: str) -> dict[str, Any]:
+        """Return the other fields of the model with this name."""
+        return {"owned_by": name.partition("/")[0] if "/" in name else "unknown"}
+
+
+class InfinityModels(Models):
+    """The same for infinity's client, which wants `stats`, and no owner but infinity."""
+
+    name = "infinity_models"
+    summary = "List the one model that is served, with infinity's API."
+
+    def more(self, name: str) -> dict[str, Any]:  # noqa: ARG002
+        return {"stats": {}}
 
 
 def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:

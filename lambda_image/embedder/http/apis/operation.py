@@ -16,7 +16,7 @@ from embedder.http.apis.fields import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.json_types import Field, Object, parse_object
 from embedder.http.telemetry import RequestRecord
-from embedder.http.vector_encoding import check_batch, too_large
+from embedder.http.vector_encoding import check_batch, most_different, smaller, too_large
 
 if TYPE_CHECKING:  # a reranker needs no engine
     from embedder.core.engine import Engine
@@ -116,6 +116,13 @@ class Operation:
         self.model = model
 
     @cached_property
+    def _dense(self) -> bool:
+        """Whether the model's vectors hold no 0, as those that the compiler recorded."""
+        golden: Any = self.model.engine.manifest.golden
+        heads = [getattr(entry, "embedding_head", ()) for entry in golden]
+        return bool(heads) and all(heads) and all(all(head) for head in heads)
+
+    @cached_property
     def body(self) -> Object | None:
         """The type of the request's body; None without one."""
         fields = self.fields()
@@ -200,9 +207,12 @@ class Operation:
         """
         options, limits = options or call.values, self.model.engine.limits
         dimensions = dimensions or options.get("dimensions")
+        dtype, encoding = options.get("output_dtype", ""), options.get("encoding_format", "float")
+        most = None
         if self.answers_vectors and dimensions is not None:
-            dtype, encoding = options["output_dtype"], options.get("encoding_format", "float")
             check_batch(inputs.number, dimensions, dtype, encoding, field=field)
+            if self._dense:
+                most = most_different(dimensions, dtype, encoding)
         prompt = choose_prompt(options, limits, alias=alias)
         if prompt is None and default_prompt in limits.prompts:
             prompt = default_prompt
@@ -214,6 +224,7 @@ class Operation:
             truncate=truncation(options),
             normalize=options.get("normalize", True),
             add_special_tokens=options.get("add_special_tokens", False),
+            most_different=most,
             deadline=call.request.deadline,
         )
         try:
@@ -227,6 +238,11 @@ class Operation:
             in_list = inputs.is_list and error.position is not None
             name = f"{field}[{error.position}]" if in_list else field
             raise error.named(name, field=field, hint=hint) from None
+        except errors.BatchTooLargeError as error:
+            less = smaller(dimensions or 0, dtype, encoding)
+            raise errors.BatchTooLargeError(
+                f'"{field}" {error.message} Split the request{less}', field=field
+            ) from None
         except errors.ClientError as error:
             # An error without a field is about the inputs.
             error.field = error.field or field
@@ -251,6 +267,22 @@ class Described(Operation):
     def description(self) -> dict[str, Any]:
         """Return what is said of the model."""
         raise NotImplementedError
+
+
+def is_given(body: bytes, name: str, *, instead_of: tuple[str, ...]) -> bool:
+    """Return whether a body has this field, and none of the others; null counts as absent."""
+    # Hardly a request of the other API holds the word, so hardly one is parsed twice.
+    if f'"{name}"'.encode() not in body:
+        return False
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return (
+        isinstance(value, dict)
+        and name in value
+        and all(value.get(other) is None for other in instead_of)
+    )
 
 
 def json_response(

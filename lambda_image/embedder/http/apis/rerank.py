@@ -25,9 +25,18 @@ from embedder.core.artifact import ScoringEntry
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
-from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
+from embedder.http.apis.openai import InfinityModels
+from embedder.http.apis.operation import (
+    Api,
+    Call,
+    Described,
+    Model,
+    Operation,
+    is_given,
+    json_response,
+)
 from embedder.http.apis.tei import Tei, described_model, timing_headers
-from embedder.http.http_types import Response
+from embedder.http.http_types import Request, Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
 
 
@@ -79,7 +88,22 @@ class Rerank(ScoringOperation):
     """`{"query": …, "texts": […]}` → `[{"index", "score"}]`, the best first."""
 
     name = "tei_rerank"
-    summary = "Score texts for a query, in the API of text-embeddings-inference."
+    summary = (
+        "Score texts for a query, in the API of text-embeddings-inference. A body with "
+        "\"documents\" is answered in the shape of Cohere's and infinity's."
+    )
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._of_documents = InfinityRerank(model)
+
+    def chosen(self, request: Request) -> Operation:
+        asked = is_given(request.body, "documents", instead_of=("texts",))
+        return self._of_documents if asked else self
+
+    @property
+    def choices(self) -> Sequence[Operation]:
+        return (self, self._of_documents)
 
     def fields(self) -> tuple[Field, ...]:
         text = TextType(self.reranker.max_characters)
@@ -199,6 +223,7 @@ class CohereRerank(ScoringOperation):
     api: type[Api] = Cohere
     name = "cohere_rerank"
     version = "2"
+    kind = "list"
     summary = "Rank documents for a query, with Cohere's API."
     truncate_hint = 'Send "truncate": true to have the document cut.'
 
@@ -231,6 +256,7 @@ class CohereRerank(ScoringOperation):
                 "Cut the end of a document that does not fit with the query; false refuses it.",
                 default=True,
             ),
+            RAW_SCORES,
             Field("priority", Integer(0, 999), "Accepted and ignored."),
         )
 
@@ -250,15 +276,16 @@ class CohereRerank(ScoringOperation):
             field=field,
             truncate="passage" if values["truncate"] else "refuse",
             max_passage_tokens=values["max_tokens_per_doc"],
+            raw=values["raw_scores"],
         )
         work = scores.work
         tokens, logits = sum(work.tokens), work.vectors[:, 0].tolist()
         # A score that is a logit itself needs no other.
-        ranks = self.reranker.scoring.activation != "identity"
+        ranks = not (values["raw_scores"] or self.reranker.scoring.activation == "identity")
         return json_response(
             {
                 "id": call.record.id,
-                "object": "list",
+                "object": self.kind,
                 "model": self.reranker.manifest.model.name,
                 "results": [
                     {
@@ -290,6 +317,14 @@ class FirstRerank(CohereRerank):
     name = "cohere_rerank_v1"
     version = "1"
     summary = "Rank documents for a query, with Cohere's first API or Jina's."
+
+
+class InfinityRerank(FirstRerank):
+    """The same at `/rerank`, which infinity's, vLLM's and other clients call."""
+
+    name = "infinity_rerank"
+    kind = "rerank"
+    summary = "Rank documents for a query, in the shape of infinity's API."
 
 
 class DocumentsType(JsonType):
@@ -356,6 +391,7 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/v1/rerank": {"POST": FirstRerank},
     "/v2/rerank": {"POST": CohereRerank},
     "/info": {"GET": Info},
+    "/models": {"GET": InfinityModels},
 }
 
 

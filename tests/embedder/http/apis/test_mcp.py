@@ -33,7 +33,8 @@ def ask(method, **params):
 
 def test_the_protocols_version_is_agreed():
     """A known one is kept; for another the server names its newest."""
-    for asked, given_ in [(VERSIONS[1], VERSIONS[1]), ("1999-01-01", VERSIONS[0])]:
+    # A server of 2025-03-26 would have to take lists of messages.
+    for asked, given_ in [(VERSIONS[1], VERSIONS[1]), ("2025-03-26", VERSIONS[0])]:
         result = ask("initialize", protocolVersion=asked)["result"]
         assert (result["protocolVersion"], result["capabilities"]) == (given_, {"tools": {}})
     assert send(PING, **{"mcp-protocol-version": "x"})[0] == 400
@@ -72,6 +73,7 @@ def test_a_bad_argument_is_a_result_that_an_agent_can_read():
         (b"{", 400, -32700),
         ({"id": 1, "method": "ping"}, 400, -32600),
         ({"jsonrpc": "2.0", "id": [], "method": "ping"}, 400, -32600),
+        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, 400, -32600),
         ({"jsonrpc": "2.0", "id": 1, "method": "nothing"}, 200, -32601),
         ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}, 200, -32602),
         ({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, 200, -32602),

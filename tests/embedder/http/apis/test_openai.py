@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
+from embedder.core.artifact import Golden
 from embedder.core.engine import Engine
 from embedder.http.apis.operation import Model
 from embedder.http.http_types import MAX_RESPONSE_BYTES, Request, Response
@@ -27,8 +28,9 @@ WHOLE = [CLS, *BARE, SEP]
 
 def test_the_answer_is_openais(router):
     """The response is a list of embeddings with their indices, the model, and the token usage."""
-    answer = read(post(router, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
-    assert answer["object"] == "list"
+    response = post(router, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"})
+    answer = read(response)
+    assert (answer["object"], answer["id"]) == ("list", response.headers["x-request-id"])
     assert [(item["object"], item["index"]) for item in answer["data"]] == [
         ("embedding", 0),
         ("embedding", 1),
@@ -216,6 +218,34 @@ def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(router
     assert session.shapes == []
 
 
+@pytest.mark.parametrize(("head", "runs"), [((0.1, -0.2), False), ((0.1, 0.0), True)])
+def test_different_vectors_that_never_fit_are_refused_before_the_model(wide, session, head, runs):
+    """Of a model whose golden vectors hold a 0, they may take less, and the answer decides."""
+    engine = wide.model.engine
+    engine.manifest = engine.manifest._replace(golden=(Golden("a", None, head),))
+    # The tokenizer has fewer ids than there are texts.
+    texts = [f"{text} {other}" for text in TEXTS[:50] for other in TEXTS[50:90]]
+    message = read(ask(wide, {"input": texts}, "gzip"), 400)["error"]["message"]
+    said = r'"input" holds \d+ different inputs; an answer has room for the vectors of 125\d\. '
+    assert bool(re.match(said + "Split the request, or ask for .*base64", message)) is not runs
+    assert bool(session.shapes) is runs
+    # Equal vectors take next to nothing in gzip.
+    few = [text for text in TEXTS[:16] for _ in range(125)]
+    assert ask(wide, {"input": few}, "gzip").status == 200
+
+
+@pytest.mark.parametrize("path", [PATH, "/embeddings"])
+def test_infinitys_fields_are_taken(router, path):
+    """Its clients send `modality`, and 0 as the number of all dimensions."""
+    asked = {"input": "a b", "model": "default/not-specified"}
+    plain = read(post(router, path, asked))["data"]
+    infinitys = {**asked, "modality": "text", "dimensions": 0}
+    assert read(post(router, path, infinitys))["data"] == plain
+    for field, value in (("modality", "image"), ("dimensions", False), ("dimensions", -1)):
+        refused = post(router, path, {**asked, field: value})
+        assert f'\\"{field}\\" must be' in refused.body.decode()
+
+
 def ask(router: Router, body: Any, accepted: str | None) -> Response:
     headers = {} if accepted is None else {"accept-encoding": accepted}
     raw = orjson.dumps(body)
@@ -283,7 +313,10 @@ def test_what_gzip_would_not_make_smaller_is_left_as_it_is(wide, options):
 
 
 def test_the_one_model_is_listed(router):
-    """The list has OpenAI's format, and clients can read the model name from it."""
+    """The list has OpenAI's format, and clients can read the model name from it; or infinity's."""
+    (infinitys,) = read(get(router, "/models"))["data"]
+    assert (infinitys["id"], infinitys["stats"]) == ("example/small-model", {})
+    assert "owned_by" not in infinitys
     assert read(get(router, "/v1/models")) == {
         "object": "list",
         "data": [

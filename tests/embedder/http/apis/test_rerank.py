@@ -126,6 +126,23 @@ def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
     ]
 
 
+def test_documents_at_teis_path_have_coheres_answer(router):
+    """Clients of infinity and vLLM send them there; TEI's texts keep TEI's answer."""
+    asked = {"query": QUERY, "documents": TEXTS, "texts": None, "return_documents": True}
+    first = read(post(router, "/v1/rerank", asked))
+    found = read(post(router, "/rerank", asked))
+    assert found == {**first, "id": found["id"], "object": "rerank"}
+    raw = read(post(router, "/rerank", {**asked, "raw_scores": True, "top_n": None}))["results"]
+    assert [(one["index"], one["relevance_score"]) for one in raw] == [
+        (one["index"], one["logit"]) for one in first["results"]
+    ]
+    assert not any("logit" in one for one in raw)
+    blank = {**asked, "documents": [" "]}
+    assert read(post(router, "/rerank", blank), 400)["field"] == "documents[0]"
+    both = {"query": QUERY, "documents": TEXTS, "texts": TEXTS}
+    assert 'unknown: "documents"' in read(post(router, "/rerank", both), 422)["error"]
+
+
 def test_documents_are_cut_and_the_query_is_not(router):
     """As Cohere does: the rest of the pair is the document's, or as many tokens as asked for."""
 
@@ -213,7 +230,9 @@ def test_the_models_description(router):
     validate(document)
     served = {"/rerank", "/predict", "/v1/rerank", "/v2/rerank", "/info", "/health"}
     assert served < set(document["paths"])
-    assert {*document["components"]["schemas"]} == {"NativeError", "TeiError", "CohereError"}
+    apis = {name.removesuffix("Error") for name in document["components"]["schemas"]}
+    assert apis == {"Native", "Tei", "Cohere", "OpenAI"}
+    assert read(get(router, "/models"))["data"][0]["score_space"] == space
 
 
 @pytest.mark.parametrize(
