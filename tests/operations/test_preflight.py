@@ -65,6 +65,15 @@ def test_a_region_that_lacks_a_part_stops_before_anything_else(
     assert expected in finding.text
 
 
+@pytest.mark.parametrize("options", [[], ["--built"], ["--diff"]])
+def test_each_way_to_deploy_or_compare_checks_the_region(aws, monkeypatch, capsys, options):
+    """It ends with the one line, and without a question about the account at no terminal."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "il-central-1")
+    assert main(["dev", *options]) == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if line[:5] != "note:"]
+    assert [line.partition(" lacks ")[0] for line in errors] == ["error: il-central-1"]
+
+
 def test_an_unknown_region_is_a_note(aws, monkeypatch):
     """A region that opened after the list was made is not refused."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "me-south-1")
