@@ -95,6 +95,13 @@ def test_parts_that_are_not_aligned(router, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_routes_of_other_dimensions_are_refused(router, tmp_path, capsys):
+    """The vectors of a query and of a document must be comparable."""
+    edit_json(router / "document_1_Pooling" / "config.json", pooling_mode=["cls", "mean"])
+    assert main(["compile", str(router), "--output", str(tmp_path / "out"), "--unmeasured"]) == 2
+    assert "both routes must have the same dimensions; found [32]" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("share", "code"), [(0.79, 2), (0.8, 0)])
 def test_four_of_five_texts_must_find_themselves(router, tmp_path, monkeypatch, share, code):
     """Less than that is a pair of encoders that were not trained together."""

@@ -189,6 +189,26 @@ def test_questions_that_do_not_find_their_documents_are_named_by_their_lines(som
     assert some.report()["named"]["not_found"] == [2, 3]
 
 
+def test_a_question_must_find_its_document_among_the_first_ten(some, monkeypatch):
+    """Nobody reads on: a chunk at place 11 is not found."""
+    real, target = Index.query, some.questions[0]["document"]
+
+    def lowered(index, request):
+        page = real(index, request)
+        own = [
+            each
+            for each in page["vectors"]
+            if index.vectors[each["key"]].metadata["document"] == target
+        ]
+        others = [each for each in page["vectors"] if each not in own]
+        return {**page, "vectors": [*others[:10], *own, *others[10:]]}
+
+    assert some.run()["not_found"] == 0
+    monkeypatch.setattr(Index, "query", lowered)
+    some.run()
+    assert 1 in some.report()["named"]["not_found"]
+
+
 def test_drift_is_the_distance_of_the_questions_from_the_documents(some):
     """It is that to the nearest chunk, and grows when the documents no longer answer them."""
     before = some.run()["query_drift"]
