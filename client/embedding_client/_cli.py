@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -78,7 +79,9 @@ def run(arguments: Sequence[str]) -> int:
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         args = _parse(arguments)
-        code: int = args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            code: int = args.run(args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
         print_error(f"error: {_in_options(error)}")
@@ -96,6 +99,10 @@ def run(arguments: Sequence[str]) -> int:
         return code
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print_error(f"warning: {message}")
 
 
 def _in_options(error: EmbeddingClientError) -> str:
@@ -140,10 +147,13 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         if first in commands:
             return parser.parse_args(arguments)
         _refuse_mistyped(default, first, commands)
-        return default.parse_args(arguments)
+        parsed = default.parse_args(arguments)
+        if "--" not in arguments:
+            _refuse_file(default, parsed.texts)
     except SystemExit:
         sys.stdout.flush()  # here, where an error of standard output is reported
         raise
+    return parsed
 
 
 class _Parser(argparse.ArgumentParser):
@@ -170,6 +180,19 @@ def _refuse_mistyped(parser: argparse.ArgumentParser, word: str, commands: Itera
         parser.error(
             f'"{word}" is not a command; did you mean "{near[0]}"? To embed the word, put -- '
             "before it"
+        )
+
+
+def _refuse_file(parser: argparse.ArgumentParser, texts: Sequence[str]) -> None:
+    """Exit if the only text names a file: its name would be embedded, and not its content."""
+    (name, *others) = texts or ("",)
+    # Unlike Path's, these know that a long text is no name.
+    is_file = os.path.exists(name) and not os.path.isdir(name)  # noqa: PTH110, PTH112
+    if not others and (is_file or name == "-"):
+        what = "a file" if is_file else "standard input"
+        parser.error(
+            f'"{name}" is {what}: to embed its content, use --file {name}. To embed the name, put '
+            "-- before it"
         )
 
 

@@ -7,6 +7,7 @@ doctor`. It is no error if it cannot be read or written.
 import argparse
 import json
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ import httpx
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import LOOPBACK, read_key
 from embedding_client._client import EmbeddingClient
-from embedding_client._errors import ConfigurationError
+from embedding_client._errors import ConfigurationError, print_error
+from embedding_client._flows import RetryPolicy
 from embedding_client._targets import UrlTarget, choose_auth, function_target
 
 
@@ -30,6 +32,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
         "allow_plain_http": args.allow_plain_http,
         "concurrency": args.concurrency,
         "vector_space": vector_space,
+        "retries": _Announced() if sys.stderr.isatty() else None,
     }
     if not args.function:
         if args.endpoint_url:
@@ -53,6 +56,17 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
         auth=choose_auth(target, allow_plain_http=args.allow_plain_http, profile=args.profile),
         **given,
     )
+
+
+class _Announced(RetryPolicy):
+    """The default policy, which tells a reader that the first attempt has failed."""
+
+    def wait(self, attempt: int, headers: Mapping[str, str] | None = None) -> float | None:
+        """Return the seconds to wait, as `RetryPolicy.wait` does."""
+        seconds = super().wait(attempt, headers)
+        if attempt == 1 and seconds is not None:
+            print_error("no answer yet: the first attempt failed; trying again ...")
+        return seconds
 
 
 def auth_for(url: str, args: argparse.Namespace) -> httpx.Auth:

@@ -56,12 +56,9 @@ def embed(args: argparse.Namespace) -> int:
     if args.output is not None:
         return _to_file(args, options)
     if args.texts:
-        short = sys.stdout.isatty() and not args.json
-        return _to_stdout(
-            args, options, "TEXT", _rows(args.texts), as_line=_summary if short else json_line
-        )
+        return _to_stdout(args, options, "TEXT", _rows(args.texts), column="text")
     with _source(args) as source:
-        return _to_stdout(args, options, source.name, source.rows())
+        return _to_stdout(args, options, source.name, source.rows(), column=args.column)
 
 
 @contextmanager
@@ -93,12 +90,10 @@ def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
 
 
 def _to_stdout(
-    args: argparse.Namespace,
-    options: EmbedOptions,
-    name: str,
-    rows: Iterator[Row],
-    as_line: AsLine = json_line,
+    args: argparse.Namespace, options: EmbedOptions, name: str, rows: Iterator[Row], *, column: str
 ) -> int:
+    short = sys.stdout.isatty() and not args.json
+    as_line: AsLine = partial(_summary, column) if short else json_line
     with _connected(args) as client:
         rejected = embed_stream(
             client, rows, name=name, options=options, on_error=args.on_error, as_line=as_line
@@ -108,14 +103,14 @@ def _to_stdout(
     return _INCOMPLETE if rejected else 0
 
 
-def _summary(row: Record, vector: npt.NDArray[Any] | None, space: str | None) -> bytes:
+def _summary(column: str, row: Record, vector: npt.NDArray[Any] | None, space: str | None) -> bytes:
     """Return what a reader wants to see of a vector: its length, first numbers, and space."""
     if vector is None:
         shown = "no vector"
     else:
         numbers = " ".join(f"{value:.4g}" for value in vector[:_SHOWN])
         shown = f"{len(vector)} dimensions: {numbers} ...\n  vector space: {space}"
-    return f"{row['text']}\n  {shown}\n".encode()
+    return f"{row.get(column, '')}\n  {shown}\n".encode()
 
 
 @contextmanager

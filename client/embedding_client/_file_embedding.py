@@ -80,6 +80,8 @@ def embed_file(
         if checkpoint.job is not None:
             check_resumes(checkpoint, job, name=source.name)
         checkpoint.job = job
+        if not survey.rows:
+            raise nothing_in(source.name)
         if on_error == "stop" and survey.rejected is not None:
             raise row_error(source.name, *survey.rejected)
         written = 0
@@ -234,6 +236,10 @@ def embed_stream(
     A pipe may be slow or endless, so each group is written before the next one is read.
     """
     remaining, rejections = iter(rows), 0
+    first = next(remaining, None)
+    if first is None:
+        raise nothing_in(name)
+    remaining = chain([first], remaining)
     while group := list(islice(remaining, _GROUP)):
         for row in group:
             check_names(name, row, ".jsonl")
@@ -311,6 +317,11 @@ def _refused(error: RequestError) -> Rejected:
 def unreadable(row: Row) -> Rejected:
     """Return why a row has no text."""
     return {"error": row.problem, "code": None}
+
+
+def nothing_in(name: str) -> FileError:
+    """Return the error of an input without a row."""
+    return FileError(f"{name} is empty: there is nothing to embed.")
 
 
 def row_error(name: str, row: Row, rejected: Rejected) -> FileError:

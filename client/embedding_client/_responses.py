@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import threading
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,10 @@ def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
     value = read_json(response.content)
     if not isinstance(value, dict):
         raise _invalid(response, "the body is not a JSON object")
+    noted = value.get("warnings")
+    for each in noted if isinstance(noted, list) else ():
+        # Python shows equal ones of one place once.
+        warnings.warn(str(each.get("message") if isinstance(each, dict) else each), stacklevel=1)
     return value
 
 

@@ -31,6 +31,7 @@ class WordTokenizer:
     prefix: tuple[int, ...] = (CLS,)
     suffix: tuple[int, ...] = (SEP,)
     vocabulary_size = VOCABULARY_SIZE
+    unknown: int | None = None
 
     def encode(self, text: str) -> list[int]:
         """Return one id per word."""

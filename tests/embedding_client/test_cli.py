@@ -70,6 +70,77 @@ def test_a_terminal_gets_a_summary_and_json_on_request(embed, running, monkeypat
     assert space.endswith(row["vector_space"])
 
 
+def test_a_terminal_gets_a_summary_of_a_file(embed, running, monkeypatch, tmp_path):
+    """The text is that of its column; a row without one has no vector."""
+    file = tmp_path / "notes.csv"
+    file.write_text("id,body\n1,hello world\n2,\n")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    arguments = ("--file", file, "--column", "body", "--on-error", "null")
+    code, out, _ = embed(*arguments)
+    text, numbers, _, blank, no_vector = out.splitlines()
+    assert (code, text, blank, no_vector) == (3, "hello world", "", "  no vector")
+    assert numbers.startswith(f"  {running.dimensions} dimensions: ")
+    assert len(lines(embed(*arguments, "--json")[1])) == 2
+
+
+@pytest.mark.parametrize("name", ["notes.csv", "-", "pipe"])
+def test_the_name_of_a_file_is_no_text(embed, tmp_path, monkeypatch, name):
+    """Its content would be meant; after --, and next to others, it is a text."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.csv").write_text("text\na\n")
+    (tmp_path / "notes").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    code, out, err = embed("--dtype", "int8", name)
+    assert (code, out, f"use --file {name}" in err) == (2, "", True)
+    others = (["--", name], [name, "b"], ["notes"], ["x y " * 1250, "--truncate", "right"])
+    assert [embed(*arguments)[0] for arguments in others] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("to", [[], ["--output", "out.jsonl"]])
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.txt", ""), ("a.csv", "text\n"), ("a.json", "[]"), ("a.jsonl", "\n")]
+)
+def test_an_input_without_texts_is_an_error(*, embed, tmp_path, monkeypatch, name, content, to):
+    """A pipeline that has lost its texts does not end as if all was well."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content)
+    code, out, err = embed("--file", name, *to)
+    assert (code, out, err) == (1, "", f"error: {name} is empty: there is nothing to embed.\n")
+    assert not (tmp_path / "out.jsonl").exists()
+    (tmp_path / name).write_text({"a.csv": "text\nb\n", "a.json": '["b"]'}.get(name, '"b"\n'))
+    assert embed("--file", name, *to)[0] == 0
+
+
+def test_an_empty_pipe_is_an_error(piped):
+    """As an empty file is."""
+    ran = piped()
+    error = b"error: standard input is empty: there is nothing to embed.\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, b"", error)
+
+
+@pytest.mark.filterwarnings("default:More than half")
+def test_words_that_the_model_does_not_know(embed):
+    """Two texts of a script that the model lacks have one vector, and one warning says why."""
+    code, out, err = embed("\u5a5a\u793c", "\u53d1\u7968", "hello", "\u83dc\u5355")
+    first, second, third, _ = lines(out)
+    assert first["embedding"] == second["embedding"] != third["embedding"]
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("warning: More than half of a text's tokens are unknown to the model")
+    assert embed("hello")[2] == ""
+
+
+def test_a_reader_knows_that_an_attempt_failed(embed, monkeypatch):
+    """On a terminal one line says so at once; the retries take seconds."""
+    monkeypatch.setattr("embedding_client._flows.random.uniform", lambda *_: 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    for terminal, wanted in ((False, 1), (True, 2)):
+        monkeypatch.setattr("sys.stderr.isatty", lambda shown=terminal: shown)
+        code, _, err = embed("hello", "--url", url)
+        assert (code, err.count("\n")) == (1, wanted)
+    assert err.startswith("no answer yet: the first attempt failed")
+
+
 @pytest.fixture
 def piped(running, tmp_path):
     """Run the command in another process with standard input. Return the process."""

@@ -109,3 +109,5 @@ class Embeddings(NamedTuple):
     padding_tokens: int = 0
     #: All tokens that the runs computed.
     computed_tokens: int = 0
+    #: The places of texts of which more than half of the tokens are unknown to the model.
+    unknown: Sequence[int] = ()

@@ -99,7 +99,8 @@ class Engine(ServedModel):
         if dimensions < self.limits.full_dimensions:
             vectors = truncate_vectors(vectors, dimensions, normalize=request.normalize)
         space = self.vector_space(dimensions, normalize=request.normalize)
-        return found._replace(vectors=vectors, vector_space=space)
+        unknown = self.request_tokenizer.unknown(request, sequences)
+        return found._replace(vectors=vectors, vector_space=space, unknown=unknown)
 
     def vector_space(self, dimensions: int | None = None, *, normalize: bool = True) -> str:
         """Name the space of vectors with these dimensions; None takes all."""

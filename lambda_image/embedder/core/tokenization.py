@@ -6,6 +6,8 @@ from embedder.core import errors
 from embedder.core.embedding_request import EmbedRequest, Limits
 from embedder.core.fast_tokenizers import Tokenizer
 
+#: A word that no vocabulary has.
+_HIEROGLYPH = "\U00013000"
 #: The part of EmbeddingGemma's document prompt that a title replaces.
 _NO_TITLE = "title: none |"
 
@@ -76,6 +78,28 @@ class RequestTokenizer:
                 done[text] = ids
             sequences.append(ids)
         return sequences, characters
+
+    def unknown(self, request: EmbedRequest, sequences: Sequence[list[int]]) -> list[int]:
+        """Return the places of texts of which more than half of the tokens are unknown.
+
+        `sequences` are those of `encode`. Tokens of the prompt, and the mark of a word's beginning
+        that an unknown word has in front of it, do not count.
+        """
+        unknown = self.tokenizer.unknown
+        if unknown is None or request.inputs.texts is None:
+            return []
+        found = [place for place, ids in enumerate(sequences) if unknown in ids]
+        if not found:
+            return []
+        prompt = self.prompt_text(request.prompt, request.title)
+        start = len(self.tokenizer.prefix) + (len(self.tokenizer.encode(prompt)) if prompt else 0)
+        marks = {*self.tokenizer.encode(_HIEROGLYPH)} - {unknown}
+
+        def is_mostly_unknown(ids: list[int]) -> bool:
+            own = ids[start : len(ids) - len(self.tokenizer.suffix)]
+            return 2 * own.count(unknown) > len(own) - sum(map(own.count, marks))
+
+        return [place for place in found if is_mostly_unknown(sequences[place])]
 
     def prompt_text(self, name: str | None, title: str | None = None) -> str:
         """Return the text of a prompt by its name (None: the default prompt)."""

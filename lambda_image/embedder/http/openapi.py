@@ -63,10 +63,15 @@ _VECTOR = {"anyOf": [_NUMBERS, {"type": "string", "contentEncoding": "base64"}]}
 _USAGE = _object(prompt_tokens=_INTEGER, total_tokens=_INTEGER)
 
 
+#: What an answer may have besides: why the vectors of some inputs say little, and their places.
+_WARNING = _object(code={"const": "unknown_tokens"}, message=_STRING, inputs=_list(_NATURAL))
+_WARNED = {"warnings": _list(_WARNING, minItems=1)}
+
+
 def _embedded(vector: Schema, **more: Schema) -> Schema:
     """Describe the answer of `POST /`: a vector, or a list of them."""
     either = {"embedding": vector, "embeddings": _list(vector)}
-    described = _object(optional=either, **more, tokens=_INTEGER, vector_space=_STRING)
+    described = _object(optional=either | _WARNED, **more, tokens=_INTEGER, vector_space=_STRING)
     return {**described, "oneOf": [{"required": [name]} for name in either]}
 
 
@@ -175,13 +180,14 @@ _ANSWERS: Mapping[str, Schema] = {
         title=_STRING,
         chunks=_list(_object(text=_STRING, headings=_list(_STRING), tokens=_POSITIVE)),
     ),
-    "similar": _object(results=_list(_MATCH), vector_space=_STRING),
+    "similar": _object(results=_list(_MATCH), vector_space=_STRING, optional=_WARNED),
     "search": _object(
         results=_list(_RESULT),
         vector_space=_STRING,
         sparse_space=_STRING_OR_NULL,
         score_space=_STRING_OR_NULL,
         timings=_NUMBER_OF_EACH,
+        optional=_WARNED,
     ),
     "health": _object(status=_STRING, model=_STRING, vector_space=_STRING),
     "create_embeddings": _EMBEDDINGS,

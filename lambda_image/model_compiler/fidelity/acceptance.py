@@ -113,7 +113,8 @@ def accept(
             if against and not measured.wrong:
                 raise PrecisionError(message, found)
             raise FidelityError(message)
-        return replace(measured, start_seconds=start_seconds)
+        lines = filter(None, (measured.table, measure.unknown_tokens(tokenizer)))
+        return replace(measured, table="\n".join(lines), start_seconds=start_seconds)
     except EmbedderError as error:
         # The embedder hides the cause from its callers; here it is useful.
         cause = f" {error.__cause__}" if error.__cause__ else ""

@@ -20,6 +20,7 @@ import orjson
 from tqdm import tqdm
 
 from embedder.core.engine import Engine
+from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.reranker import Reranker
 from model_compiler.source.catalog import Golden
 
@@ -186,6 +187,24 @@ def table(fidelity: Fidelity) -> str:
         ),
     ]
     return aligned(rows)
+
+
+def unknown_tokens(tokenizer: Tokenizer) -> str:
+    """Return a line with the share of unknown tokens in the texts, and those with the most.
+
+    It is empty for a tokenizer that has a token for every text.
+    """
+    unknown = tokenizer.unknown
+    if unknown is None:
+        return ""
+    encoded = {name: tokenizer.encode(text) for name, text in texts().items()}
+    counts = {name: ids.count(unknown) for name, ids in encoded.items()}
+    share = sum(counts.values()) / max(1, sum(map(len, encoded.values())))
+    most = sorted(encoded, key=lambda name: -counts[name] / max(1, len(encoded[name])))[:3]
+    found = "; ".join(
+        f"{name}: {counts[name] / len(encoded[name]):.0%}" for name in most if counts[name]
+    )
+    return f"  tokens unknown to the model  {share:.1%}" + (f"  ({found})" if found else "")
 
 
 def aligned(rows: Sequence[tuple[str, str, str]]) -> str:

@@ -11,6 +11,8 @@ from embedder.core.errors import ClientError, EmptyInputError, InputTooLongError
 from embedder.core.tokenization import RequestTokenizer
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
+MARK, HIEROGLYPH = 7, "\U00013000"
+
 
 def words(text: str) -> list[int]:
     return WordTokenizer().encode(text)
@@ -54,6 +56,42 @@ def test_a_text_has_its_prompt_and_fits_between_special_tokens(
     """A title replaces the prompt's place for it; truncation keeps the end that is asked for."""
     found = encode(make_engine(**model).request_tokenizer, text, **options)
     assert found == [CLS, *words(expected), SEP]
+
+
+class Lacking(WordTokenizer):
+    """A tokenizer whose vocabulary lacks words that begin with x, behind a mark as Unigram's."""
+
+    unknown = 0
+
+    def encode(self, text: str) -> list[int]:
+        """Return one id per word, and two for an unknown one."""
+        known = text.replace(HIEROGLYPH, "x")
+        return [
+            each
+            for word in known.split()
+            for each in ([MARK, 0] if word[0] == "x" else super(Lacking, self).encode(word))
+        ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "expected"),
+    [
+        (texts("a b", "x", "x b", "x x b"), {}, [1, 3]),
+        (texts("x b a", "a"), {}, []),
+        # A prompt is the model's own text.
+        (texts("x x a", "x a", "a"), {"prompt": "query"}, [0]),
+        (texts("x x x x x a a a"), {"truncate": "right"}, [0]),
+        (texts("x x x x x a a a"), {"truncate": "left"}, []),
+        (Inputs(token_ids=[[CLS, 0, SEP]]), {}, []),
+    ],
+)
+def test_texts_of_words_that_the_model_lacks(inputs, options, expected):
+    """More than half of a text's own tokens must be unknown; marks of words do not count."""
+    engine = Engine(
+        manifest_of(prompts={"query": "q x: "}, max_tokens=10), Lacking(), HashSession()
+    )
+    request = EmbedRequest(inputs, **options)
+    assert list(engine.embed_request(request).unknown) == expected
 
 
 def test_the_default_prompt_serves_who_asks_for_none(make_engine):

@@ -1,6 +1,7 @@
 """The fidelity report: the numbers that it measures, and the models that it rejects."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
+from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
@@ -18,6 +20,7 @@ from model_compiler.graph.bases import encoder
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import Golden
+from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, changing, compile_folder
 
 PERFECT = fidelity.Fidelity(
@@ -133,6 +136,19 @@ def test_the_report_is_a_table():
     assert problems(PERFECT, Thresholds()) == []
     broken = dataclasses.replace(PERFECT, cosine_min=float("nan"))
     assert len(problems(broken, Thresholds())) == 1
+
+
+def test_the_share_of_unknown_tokens(engine, tmp_path, tiny_folder, capsys):
+    """The compiler prints it, with the texts that have the most; a tokenizer of bytes has none."""
+    compile_model(find_source(str(tiny_folder)), tmp_path / "artifact", Options(precision=Precision.FP32, documents=20))
+    line = fidelity.unknown_tokens(engine.tokenizer)
+    assert f"{line}\n" in capsys.readouterr().out
+    name, percent, most = re.fullmatch(r"  (.*)  (.*)%  \((.*)\)", line).groups()
+    assert name == "tokens unknown to the model"
+    assert 5 < float(percent) < 50
+    assert most.count(": 100%") == 3
+    engine.tokenizer.unknown = None
+    assert fidelity.unknown_tokens(engine.tokenizer) == ""
 
 
 SCORES = fidelity.ScoreFidelity(

@@ -31,6 +31,8 @@ class Tokenizer(Protocol):
     suffix: tuple[int, ...]
     #: One past the largest id that can come out.
     vocabulary_size: int
+    #: The id of what the vocabulary lacks; None if every text has tokens, as one of bytes.
+    unknown: int | None
 
     def encode(self, text: str) -> list[int]:
         """Return the text's own ids: no special tokens around them, no truncation."""

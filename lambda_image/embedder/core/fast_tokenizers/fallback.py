@@ -26,6 +26,8 @@ class LibraryTokenizer:
                 raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}.") from error
             raise
         self._library = library
+        # The library's Unigram does not name its own, which is this in every known file.
+        self.unknown = library.token_to_id(getattr(library.model, "unk_token", "<unk>") or "")
         self.vocabulary_size = 1 + max(library.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:

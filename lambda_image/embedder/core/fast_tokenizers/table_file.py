@@ -211,6 +211,8 @@ def character_table(file: TableFile) -> dict[int, str]:
 class TableTokenizer:
     """The part that is the same for every fast tokenizer."""
 
+    unknown: int | None = None
+
     def __init__(self, file: TableFile) -> None:
         numbers = file.section("parameters").cast("I").tolist()
         middle = 2 + numbers[0]

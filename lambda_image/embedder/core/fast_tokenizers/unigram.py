@@ -152,6 +152,7 @@ class Unigram(TableTokenizer):
         self._options = options = Options(*file.section("options").cast("I").tolist())
         self._map = CharacterMap(file) if options.map else None
         self._trie = TokenTrie(file)
+        self.unknown = options.unknown
         self._unknown: Node = (self._trie.unknown_score, None, options.unknown, 1, False)
         self._byte_ids = file.section("byte_ids").cast("I") if options.bytes else None
         self._added = AddedTokens(file, "added")

@@ -47,7 +47,7 @@ class WordPiece(TableTokenizer):
         self._file = file = TableFile(path)
         super().__init__(file)
         unknown, self._longest_word = file.section("words").cast("I")
-        self._unknown = (unknown,)
+        self.unknown, self._unknown = unknown, (unknown,)
         self._ids = TokenIds(file, "token_slots", self._texts)
         self._prefixes = file.section("prefixes")
         self._continuation = file.section("continuation").tobytes()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from embedder.core import errors
-from embedder.core.embedding_request import Inputs
+from embedder.core.embedding_request import Embeddings, Inputs
 from embedder.core.search import MAX_RESULTS, Match, Searchable
 from embedder.http.apis.fields import (
     ENCODING,
@@ -31,6 +31,20 @@ _BOTH_COUNTS = {
     "required": ["num_results", "top"],
     "properties": {"num_results": _GIVEN, "top": _GIVEN},
 }
+
+
+_UNKNOWN = (
+    "More than half of a text's tokens are unknown to the model: texts that differ in such words "
+    "have nearly the same vector. Use a model that knows the language."
+)
+
+
+def warnings_of(embeddings: Embeddings | None) -> dict[str, Any]:
+    """Return the field of an answer that says what is wrong with texts; empty if nothing is."""
+    if embeddings is None or not embeddings.unknown:
+        return {}
+    places = list(embeddings.unknown)
+    return {"warnings": [{"code": "unknown_tokens", "message": _UNKNOWN, "inputs": places}]}
 
 
 class Native(Api):
@@ -107,6 +121,7 @@ class Embed(Operation):
                 **more,
                 "tokens": sum(embeddings.tokens),
                 "vector_space": embeddings.vector_space,
+                **warnings_of(embeddings),
             },
             headers={"x-vector-space": embeddings.vector_space},
         )
@@ -184,6 +199,7 @@ class Similar(Operation):
                     for match in matches
                 ],
                 "vector_space": index.vector_space,
+                **warnings_of(call.record.embeddings),
             },
             headers={"x-vector-space": index.vector_space},
         )

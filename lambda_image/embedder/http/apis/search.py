@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from embedder.core.errors import InputError, InvalidFieldError
 from embedder.core.search import Match
 from embedder.http.apis.fields import TextType, truncate_field
-from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type
+from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type, warnings_of
 from embedder.http.apis.operation import Call, Operation, json_response
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer
@@ -119,7 +119,11 @@ class Search(Operation):
             )
         modes = [*self._searches] if values["mode"] == _HYBRID else [values["mode"]]
         laps = _Laps()
-        lists = {mode: self._found(mode, candidates, call, laps) for mode in modes}
+        lists: dict[str, list[Match]] = {}
+        warned: dict[str, Any] = {}
+        for mode in modes:
+            lists[mode] = self._found(mode, candidates, call, laps)
+            warned |= warnings_of(call.record.embeddings)
         ranked = fused(lists)[:candidates]
         if len(lists) > 1:
             laps.end("fuse")
@@ -136,6 +140,7 @@ class Search(Operation):
                 "sparse_space": spaces.get("sparse"),
                 "score_space": None if reranker is None else reranker.manifest.space,
                 "timings": {stage: round(spent, 3) for stage, spent in laps.items()},
+                **warned,
             },
             headers={"x-vector-space": space},
         )

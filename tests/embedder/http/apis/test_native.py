@@ -1,9 +1,13 @@
 """The kit's own API."""
 
-import pytest
+import json
 
+import pytest
+from jsonschema import Draft202012Validator
+
+from embedder.core.engine import Engine
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import PROMPTS
+from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of, router_of
 
 SPACE = "small-model@abc123/fp32/0123456789ab"
 
@@ -24,6 +28,34 @@ def test_texts_get_embeddings_in_their_order(router):
     alone = [read(post(router, "/", {"text": text}))["embedding"] for text in texts]
     assert answer["embeddings"] == alone
     assert "embedding" not in answer
+
+
+class Lacking(WordTokenizer):
+    """A tokenizer whose vocabulary lacks a word."""
+
+    unknown = WordTokenizer().encode("xyz")[0]
+
+
+def test_texts_that_the_model_does_not_know():
+    """The answer of each operation has a warning with their places, as the document says."""
+    router = router_of(Engine(manifest_of(), Lacking(), HashSession()))
+    document = read(get(router, "/openapi.json"))
+    for path, body, places in (
+        ("/", {"text": "xyz"}, [0]),
+        ("/", {"texts": ["a", "xyz xyz b", "xyz b", "xyz"]}, [1, 3]),
+        ("/similar", {"text": "xyz"}, [0]),
+        ("/search", {"query": "xyz xyz a"}, [0]),
+    ):
+        answer = read(post(router, path, body))
+        (warning,) = answer["warnings"]
+        assert (warning["code"], warning["inputs"]) == ("unknown_tokens", places)
+        assert "unknown to the model" in warning["message"]
+        answers = document["paths"][path]["post"]["responses"]["200"]["content"]
+        schema = answers["application/json"]["schema"]
+        Draft202012Validator({**schema, "components": document["components"]}).validate(answer)
+        assert "warnings" in json.dumps(schema)
+    assert "warnings" not in read(post(router, "/", {"text": "xyz a"}))
+    assert "warnings" not in read(post(router, "/v1/embeddings", {"input": "xyz"}))
 
 
 @pytest.mark.parametrize(
