@@ -8,16 +8,17 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from embedding_client._aws import aws_client, aws_errors
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to
-from embedding_client._errors import ConfigurationError, RequestError, VectorSpaceError
+from embedding_client._errors import ConfigurationError, RequestError, VectorSpaceError, print_error
 from embedding_client._operator_arguments import INDEX_VARIABLE
 from embedding_client._protocol import Match
 
@@ -31,6 +32,9 @@ _ARN = re.compile(
 _SEGMENTS = 16
 _PAGE = 1000
 _DELETED = 500
+
+
+_EXAMPLE = """For example: --filter '{"year": {"$gte": 2020}}'"""
 
 
 class VectorIndex:
@@ -195,7 +199,10 @@ def search(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in ("mode", "candidates", "rerank")}
     if args.index is None:
         with connect_to(args) as client:
-            matches = client.search(args.text, top=args.top, filter=where, **options)
+            find = partial(client.search, args.text, **options)
+            matches = find(top=args.top, filter=where)
+            if not matches:
+                _explain_nothing(where, lambda each: find(top=1, filter=each))
     else:
         given = [f"--{name}" for name, value in options.items() if value is not None]
         if given:
@@ -206,9 +213,41 @@ def search(args: argparse.Namespace) -> int:
         index = _index(args)
         with connect_to(args, vector_space=index.vector_space) as client:
             matches = index.search(client, args.text, top=args.top, where=where)
+            if not matches:
+                _explain_nothing(
+                    where, lambda each: index.search(client, args.text, top=1, where=each)
+                )
     for match in matches:
         print(_line(match, as_json=args.json))
     return 0
+
+
+def _explain_nothing(
+    where: Mapping[str, Any] | None, find: Callable[[Mapping[str, Any] | None], Sequence[Match]]
+) -> None:
+    """Say on standard error why a search has no results, by searches for one entry."""
+    found = find(None) if where else []
+    if not found:
+        print_error("no results: nothing in the index matches")
+        return
+    missing = [key for key in _keys(where) if not find({key: {"$exists": True}})]
+    if not missing:
+        print_error("no results: no entry matches the filter")
+        return
+    print_error(
+        f"no results: no entry has {' or '.join(map(repr, missing))}, which the filter asks for; "
+        f"the first entry without it has {', '.join(found[0].metadata) or 'no metadata'}"
+    )
+
+
+def _keys(where: object) -> list[str]:
+    """Return the keys of metadata in a filter, also those in its lists of conditions."""
+    if isinstance(where, list):
+        return list(dict.fromkeys(key for each in where for key in _keys(each)))
+    if not isinstance(where, Mapping):
+        return []
+    inner = [key for name, each in where.items() if name[:1] == "$" for key in _keys(each)]
+    return list(dict.fromkeys([*(name for name in where if name[:1] != "$"), *inner]))
 
 
 def _index(args: argparse.Namespace) -> VectorIndex:
@@ -221,11 +260,9 @@ def _filter(text: str | None) -> Mapping[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"--filter must be JSON: {error}.") from None
+        raise ConfigurationError(f"--filter must be JSON: {error}. {_EXAMPLE}.") from None
     if not isinstance(value, dict):
-        raise ConfigurationError(
-            """--filter must be a JSON object, such as '{"year": {"$gte": 2020}}'."""
-        )
+        raise ConfigurationError(f"--filter must be a JSON object. {_EXAMPLE}.")
     return value
 
 

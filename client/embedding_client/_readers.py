@@ -118,6 +118,8 @@ def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Itera
     lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next((cells for cells in lines if cells), [])
+        if delimiter == "," and column not in header:
+            _check_separator(header)
         _check_header(header, column)
         blank: list[int] = []
         before = lines.line_num
@@ -200,6 +202,19 @@ def _check_header(names: list[str], column: str) -> None:
         raise FileError(
             f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'no columns'}. "
             "Select the column with --column."
+        )
+
+
+def _check_separator(names: list[str]) -> None:
+    """Refuse what Excel writes as CSV for some languages."""
+    line = names[0] if names else ""
+    if line.lower().startswith("sep="):
+        raise FileError(f"begins with {line!r}, which is Excel's own. Remove that line.")
+    if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in line), None)):
+        raise FileError(
+            f'is separated by {found!r}, not by commas. Convert it first: python3 -c "import csv, '
+            f'sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter={found!r}))" '
+            "< FILE > NEW"
         )
 
 

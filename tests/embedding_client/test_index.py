@@ -1,6 +1,7 @@
 """Searching an index of S3 Vectors: through an endpoint that has it, and directly."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -95,13 +96,31 @@ def test_an_index_is_searched_directly(embed, index, searched):
         assert one == other
 
 
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ({"number": 9}, "no results: no entry matches the filter"),
+        ({"nummer": {"$gte": 1}}, "no entry has 'nummer', .*without it has number"),
+        ({"$and": [{"number": 1}, {"$or": [{"a": 1}, {"b": 2}]}]}, "no entry has 'a' or 'b'"),
+    ],
+)
+def test_a_search_without_results_says_why(*, embed, index, searched, direct, where, reason):
+    """On standard error: a key that no entry has may be misspelled."""
+    asked = ("search", *((index.arn,) if direct else ()), QUESTION)
+    options = ("--filter", json.dumps(where), *(() if direct else ("--url", searched)))
+    code, out, err = embed(*asked, *options)
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    assert re.search(reason, err)
+
+
 def test_a_filter_is_json(embed, index):
     """A filter is passed on directly, and something else than an object is an error."""
     code, out, _ = embed("search", index.arn, QUESTION, "--filter", '{"number": 2}', "--json")
     assert (code, [json.loads(line)["id"] for line in out.splitlines()]) == (0, ["id-2"])
     for text, message in (("{", "--filter must be JSON: "), ("3", "must be a JSON object")):
         code, _, err = embed("search", QUESTION, "--filter", text)
-        assert (code, message in err) == (2, True)
+        assert (code, message in err, '{"year": {"$gte": 2020}}' in err) == (2, True, True)
 
 
 def test_more_matches_than_a_page_are_collected(running, s3_vectors):
