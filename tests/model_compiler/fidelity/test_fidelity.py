@@ -140,7 +140,11 @@ def test_the_report_is_a_table():
 
 def test_the_share_of_unknown_tokens(engine, tmp_path, tiny_folder, capsys):
     """The compiler prints it, with the texts that have the most; a tokenizer of bytes has none."""
-    compile_model(find_source(str(tiny_folder)), tmp_path / "artifact", Options(precision=Precision.FP32, documents=20))
+    compile_model(
+        find_source(str(tiny_folder)),
+        tmp_path / "artifact",
+        Options(precision=Precision.FP32, documents=20),
+    )
     line = fidelity.unknown_tokens(engine.tokenizer)
     assert f"{line}\n" in capsys.readouterr().out
     name, percent, most = re.fullmatch(r"  (.*)  (.*)%  \((.*)\)", line).groups()
