@@ -28,11 +28,18 @@ TURNS = ("3.12", "3.13", "3.14")
 _FOLDER = "/home/reader/Embedding Kit für mich"
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _PACKAGES = "python3,python3-venv,ca-certificates,passwd"
-_ENVIRONMENT = {"HOME": "/home/reader", "PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "NPT-5:45"}
+_ENVIRONMENT = {
+    "HOME": "/home/reader",
+    "PATH": "/usr/bin:/bin",
+    "LC_ALL": "C",
+    "TZ": "NPT-5:45",
+    "TMPDIR": "/tmp/a b",  # noqa: S108 - of the new Debian
+}
 #: How this machine reaches the internet.
 _PASSED = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 _TESTS = """
 umask 077
+mkdir "$TMPDIR"
 cd "$1"
 shift
 source scripts/setup

@@ -55,14 +55,16 @@ class Checkout:
 
 def copy_files(source: Path, folder: Path) -> None:
     """Copy what .gitignore does not name; a downloaded folder is no Git repository."""
-    ignored = [line.strip("/") for line in (source / ".gitignore").read_text("utf-8").splitlines()]
+    lines = (source / ".gitignore").read_text("utf-8").splitlines()
+    ignored = [".git", *(line.rstrip("/") for line in lines if line)]
 
     def left_out(place: str, names: list[str]) -> set[str]:
-        paths = {name: str((Path(place) / name).relative_to(source)) for name in names}
+        # A pattern that begins with a slash is for paths from the root.
+        below = "/" + "".join(f"{part}/" for part in Path(place).relative_to(source).parts)
         return {
             name
-            for name, path in paths.items()
-            if any(fnmatch(path, p) or fnmatch(name, p) for p in [".git", *ignored])
+            for name in names
+            if any(fnmatch(below + name if p[0] == "/" else name, p) for p in ignored)
         }
 
     shutil.copytree(source, folder, ignore=left_out, dirs_exist_ok=True)

@@ -32,6 +32,7 @@ _START_SECONDS = 600
 _STOP_SECONDS = 120
 # Not in TMPDIR, which differs between users.
 _LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (only locked, never written)
+_INSTALL_LOCK = Path("/tmp/embedding-kit-install.lock")  # noqa: S108
 _KEPT = "4GB"
 # As the CDK's asset builder: otherwise newer builders create an index, which Lambda refuses.
 _BUILDKIT = {"DOCKER_BUILDKIT": "1", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
@@ -139,10 +140,11 @@ def install(*programs: str) -> None:
         raise ContainersUnavailableError(
             "no Docker daemon for ARM64 answers, and to start one this needs root and apt-get"
         )
-    missing = sorted({_PACKAGES[p] for p in programs if shutil.which(p, path=_PATH) is None})
-    if missing:
-        _must("apt-get", "update", "--quiet")
-        _must("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
+    with _turn(_INSTALL_LOCK):  # `apt-get update` does not wait for another
+        missing = sorted({_PACKAGES[p] for p in programs if shutil.which(p, path=_PATH) is None})
+        if missing:
+            _must("apt-get", "update", "--quiet")
+            _must("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
 
 
 def _must(*command: str) -> None:
