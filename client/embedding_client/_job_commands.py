@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn
 
-from tqdm import tqdm
-
 from embedding_client._aws import AwsError
 from embedding_client._errors import ConfigurationError
 from embedding_client._index import index_arn
 from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
 from embedding_client._operator_arguments import BATCH_VARIABLE, LOAD_VARIABLE
+from embedding_client._progress import Bar
 
 #: The options of `embed batch start` and of `embed index load` that are settings of a job.
 _BATCH_SETTINGS = (
@@ -181,7 +180,7 @@ def _follow(jobs: Executions, status: JobStatus) -> JobStatus:
     """Show a job until it ends, as a bar on a terminal; return its last status."""
     name, on_terminal = status.job.name, sys.stderr.isatty()
     seconds, layout = 0.0, "{percentage:3.0f}%|{bar:20}| {desc}"
-    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
+    with Bar(bar_format=layout, disable=not on_terminal, leave=False) as bar:
         while status.job.state == "RUNNING":
             text = _line(status)
             bar.total, bar.n = status.job.items, status.finished
@@ -209,7 +208,7 @@ def _line(status: JobStatus) -> str:
             figures.append(f"{progress.rows_per_second:,.0f} rows/s")
         figures.append(f"about ${progress.cost:,.2f}")
         if progress.seconds_left is not None:
-            figures.append(f"about {tqdm.format_interval(progress.seconds_left)} left")
+            figures.append(f"about {Bar.format_interval(progress.seconds_left)} left")
     return ", ".join(figures)
 
 
@@ -240,9 +239,9 @@ def _fields(status: JobStatus) -> Iterator[tuple[str, object]]:
         yield "cost", f"{cost} at list prices of {PRICED}"
     ended = job.ended or datetime.now(UTC)
     yield "started", f"{job.started:%Y-%m-%d %H:%M:%S %Z}"
-    yield "duration", tqdm.format_interval((ended - job.started).total_seconds())
+    yield "duration", Bar.format_interval((ended - job.started).total_seconds())
     if job.state == "RUNNING" and progress and progress.seconds_left is not None:
-        yield "time left", f"about {tqdm.format_interval(progress.seconds_left)}"
+        yield "time left", f"about {Bar.format_interval(progress.seconds_left)}"
     for name, value in (job.result or {}).items():
         if name != status.items and (progress is None or name not in {"rows", "rejected"}):
             yield name, value

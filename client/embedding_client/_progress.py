@@ -3,11 +3,16 @@
 import sys
 import time
 from collections.abc import Callable
+from threading import RLock
 from typing import NoReturn
 
 from tqdm import tqdm
 
 from embedding_client._errors import print_error
+
+# tqdm's own lock is for processes: `embed` ends immediately, and Python 3.14 would warn of a leak.
+Bar = tqdm
+Bar.set_lock(RLock())
 
 _INTERVAL = 10.0
 

@@ -55,7 +55,7 @@ def run_examples(page: Path, section: str, url: str, folder: Path) -> list[str]:
 
 #: README asks for Python and bash alone.
 NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-#: Warnings are errors, but for one of LangChain's tracing with Python 3.14; see pyproject.toml.
+#: Warnings are errors, but for one of other libraries with Python 3.14; see pyproject.toml.
 STRICT = ("-W", "error", "-W", "ignore:'asyncio.iscoroutinefunction' is deprecated")
 #: A program or commands follow.
 PYTHON, BASH = (sys.executable, *STRICT, "-c"), ("bash", "-euo", "pipefail", "-c")

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 import botocore.exceptions
 import botocore.session
 import httpx
-from tqdm import tqdm
 
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import region_of
@@ -39,6 +38,7 @@ from embedding_client._doctor import (
 from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
+from embedding_client._progress import Bar
 from embedding_client._targets import check_url
 
 #: Most checks wait for AWS, and those of the endpoint for each other.
@@ -75,7 +75,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 def report(snapshot: Snapshot, *, as_program: bool) -> int:
     """Run all checks and print the report; return 1 if a check failed, else 0."""
     # None shows no bar where there is no terminal.
-    with tqdm(total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=None) as bar:
+    with Bar(total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=None) as bar:
         results = list(examine(snapshot, bar.update))
     url, environment = snapshot.asked.url, snapshot.asked.environment
     with suppress(SkippedError):
