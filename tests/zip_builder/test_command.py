@@ -52,7 +52,7 @@ def index(tmp_path, recipe, monkeypatch) -> Path:
         else:
             shutil.copy(source, place)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri())  # pip divides it at spaces
     return folder
 
 

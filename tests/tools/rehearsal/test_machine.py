@@ -48,13 +48,13 @@ def commands(tmp_path, monkeypatch):
     return run
 
 
-def test_commits_take_turns(commands, monkeypatch, capsys):
+def test_commits_take_turns(commands, monkeypatch, capsys, tmp_path):
     """Three in a row run with three versions, of pyenv or of the Debian that ships it."""
     for commits in (30, 31, 32):
         monkeypatch.setattr(machine, "_commits", lambda commits=commits: commits)
         assert machine.main(["--", "-m", "not slow"]) == 7
     printed = capsys.readouterr().out.splitlines()
-    assert [re.sub(r"/\S+/(?=3)", "", line) for line in printed] == [
+    assert [line.replace(f"{tmp_path}/", "") for line in printed] == [
         "Python 3.12: 3.12.1/bin/python3 in a new Debian host",
         "Python 3.13: 3.13.2/bin/python3 in a new Debian host",
         "Python 3.14: /usr/bin/python3 in a new Debian forky",
