@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx
-import numpy as np
 import pytest
 
 from embedding_client import BatchLimits, RetryPolicy
-from embedding_client._flows import EmbeddingFlows, ranked
+from embedding_client._flows import EmbeddingFlows
 from embedding_client._targets import UrlTarget
 from tests.embedding_client.answers import NO_WAIT, URL
 
@@ -27,12 +26,6 @@ def test_a_retry_is_the_same_request_with_a_delay():
     with pytest.raises(StopIteration) as end:
         flow.send(httpx.Response(200, json={"status": "ok"}))
     assert end.value.value == {"status": "ok"}
-
-
-def test_passages_of_equal_scores_stay_in_their_order():
-    """Also those of several batches; the best comes first."""
-    scores = [[np.array([0.5, 0.9])], [np.array([0.5]), np.array([0.9, 0.1])]]
-    assert [one.index for one in ranked("abcde", scores, 4)] == [1, 3, 0, 2]
 
 
 @pytest.mark.parametrize(
