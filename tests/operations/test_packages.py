@@ -8,10 +8,10 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY
 
 from operations import packages
-from operations.packages import PackageBucket, Place, Repository
+from operations.packages import PackageBucket, Place, Repository, needed_targets
 from tests.fixtures.local_server import QuietHandler, serving
 
-from .conftest import HOME, REGION
+from .conftest import HOME, REGION, dev_with
 
 BUCKET = f"cdk-hnb659fds-assets-{HOME}-{REGION}"
 OCI = "application/vnd.oci.image"
@@ -20,6 +20,28 @@ OCI = "application/vnd.oci.image"
 def digest_of(content: bytes) -> str:
     """Return the digest of a content, as registries write it."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+FOLDERS = {"input": "s3://texts/", "output": "s3://vectors/"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "targets"),
+    [
+        ({}, ["endpoint"]),
+        ({"batch": FOLDERS}, ["endpoint", "batch"]),
+        ({"index": {}}, ["endpoint"]),
+        ({"index": {}, "ingest": {}}, ["endpoint", "batch"]),
+        ({"function": {"package": "zip"}}, ["zip"]),
+        (
+            {"index": {}, "ingest": {}, "standby": {"name": "BAAI/bge-small-en-v1.5"}},
+            ["endpoint", "batch", "standby-endpoint", "standby-batch"],
+        ),
+    ],
+)
+def test_what_an_environment_runs_is_needed(tables, targets):
+    """A deploy without one of them would build it, or fail."""
+    assert needed_targets(dev_with(**tables)) == targets
 
 
 @pytest.mark.parametrize("name", [BUCKET, "team-artifacts"])

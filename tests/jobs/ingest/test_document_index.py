@@ -228,6 +228,16 @@ def test_no_work_begins_that_could_not_end(world, left, failed):
     assert world.handle(world.event("a.md"), left=left) == failed
 
 
+def test_a_document_that_is_gone_leaves_an_empty_list(world):
+    """So the nightly comparison does not look at it for ever."""
+    world.add("a.md", "words")
+    (path,) = (path for path in world.s3.objects if "/chunks/" in path)
+    world.delete("a.md")
+    assert world.handle(world.event("a.md")) == []
+    assert world.s3.objects[path] == b""
+    assert world.reconcile()["documents"] == 0
+
+
 def test_a_missing_permission_is_not_a_deleted_document(world):
     """S3 answers 403 to both, unless the role may list the bucket."""
     world.add("a.md", "words")
