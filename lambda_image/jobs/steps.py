@@ -222,7 +222,7 @@ def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any
         _log(line | result, began)
         # What an earlier run has written is not counted again.
         if result.get("written"):
-            _write(_record(settings, result, steps.metrics))
+            write_line(_record(settings, result, steps.metrics))
         return result
 
     return handler
@@ -298,9 +298,10 @@ def _record(
 
 
 def _log(line: Mapping[str, Any], began: float) -> None:
-    _write({**line, "durationMs": round(1000 * (time.monotonic() - began), 3)})
+    write_line({**line, "durationMs": round(1000 * (time.monotonic() - began), 3)})
 
 
-def _write(line: Mapping[str, Any]) -> None:
+def write_line(line: Mapping[str, Any]) -> None:
+    """Write a line of JSON to the log."""
     sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())
     sys.stdout.flush()

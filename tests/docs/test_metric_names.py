@@ -79,6 +79,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(telemetry, monkeypatch, 
     """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from jobs.embed.run import EmbedSteps
+    from jobs.ingest.run import DocumentSteps, ReconcileSteps
     from jobs.load.handler import LoadSteps
     from jobs.watch.run import WatchSteps
 
@@ -88,6 +89,8 @@ def test_every_metric_and_dimension_of_the_pages_exists(telemetry, monkeypatch, 
         *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
         *EmbedSteps.metrics,
         *LoadSteps.metrics,
+        *DocumentSteps.metrics,
+        *ReconcileSteps.metrics,
         *WatchSteps.metrics,
         *prometheus(),
     }

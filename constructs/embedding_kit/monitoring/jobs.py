@@ -168,6 +168,7 @@ def ingest_widgets(ingestion: Ingestion, prefix: str) -> list[cloudwatch.IWidget
             f"{prefix}Documents: messages",
             _waiting(ingestion.queue, "Waiting"),
             _waiting(ingestion.dead_letters, "Dead letters"),
+            _metric(ingestion, "UnsentLetters", "Letters not sent"),
             right=[_oldest(ingestion)],
         ),
         graph(

@@ -134,8 +134,9 @@ class NetworkSettings(Settings):
     vpc: VpcId = Field(description="The VPC.")
     subnets: Annotated[Subnets, Field(min_length=1, max_length=16)] = Field(
         description="Private subnets, better in two or more Availability Zones. A function has no "
-        "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]` "
-        'and `function.artifact = "s3"`, S3 Vectors with `[index]`. Logs and traces need none.'
+        "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]`, "
+        '`[ingest]` and `function.artifact = "s3"`, S3 Vectors with `[index]`, SQS with `[ingest]`. '
+        "Logs and traces need none."
     )
     security_groups: SecurityGroups = Field(
         default=(),

@@ -56,6 +56,8 @@ class Counts(NamedTuple):
     refused: int = 0
     #: Documents that another run is writing.
     busy: int = 0
+    #: Refused documents that could not be reported.
+    unsent: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
         """Return the sums."""
@@ -84,8 +86,8 @@ class DocumentIndex:
 
     Args:
         metadata: The metadata keys of the index, which documents may have values of.
-        refuse: Reports the key of a document that cannot be read, and the reason; it may be
-            called twice.
+        refuse: Reports the key of a document that cannot be read, and the reason, once its list is
+            written; returns whether that was possible.
 
     Raises:
         VectorSpaceError: If the index has the vectors of another model.
@@ -100,7 +102,7 @@ class DocumentIndex:
         lists: Folder,
         index: IndexClient,
         metadata: tuple[str, ...],
-        refuse: Callable[[str, str], object],
+        refuse: Callable[[str, str], bool],
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -210,14 +212,15 @@ class DocumentIndex:
                 if not write(current):
                     return None
             self._index.delete(stale)
-        if reason is not None:
-            self._refuse(key, reason)
         version = self._version(found)
         final = DocumentList(key=key, version=version, present=list(chunks), refused=reason)
         if not write(final if found else None):
             return None
         changed = int(bool(missing or stale))
-        return Counts(1, len(chunks), changed, embedded, len(stale), int(reason is not None))
+        refused = int(reason is not None)
+        # Last: what cannot be reported is not compared again each night.
+        unsent = int(reason is not None and not self._refuse(key, reason))
+        return Counts(1, len(chunks), changed, embedded, len(stale), refused, unsent=unsent)
 
     def _version(self, found: tuple[str, int] | None) -> str:
         return f"{found[0]} {self._settings}" if found else ""

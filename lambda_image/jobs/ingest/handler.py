@@ -2,11 +2,13 @@
 
 import botocore.session
 
-from jobs.ingest.run import entry, open_documents, start
+from jobs.ingest.run import LETTER_CONFIG, entry, open_documents, start
 from jobs.steps import logged
 
 _settings, _ingest, _engine = start()
-_queues = botocore.session.Session().create_client("sqs", region_name=_settings.region)
+_queues = botocore.session.Session().create_client(
+    "sqs", region_name=_settings.region, config=LETTER_CONFIG
+)
 
 
 def _send(body: str) -> None:

@@ -32,7 +32,7 @@ from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
 from jobs.ingest.documents import RefusedDocumentError, digest
 from jobs.load.index_client import IndexClient
-from jobs.steps import Frame, Steps, UnexpectedError, given_settings, read_variable
+from jobs.steps import Frame, Steps, UnexpectedError, given_settings, read_variable, write_line
 from jobs.storage import Folder, StoredObject, open_folder
 
 FRAME = Frame(
@@ -56,6 +56,11 @@ _RESERVE_SECONDS = 420
 #: Requests at a time: a reconciliation compares as many documents.
 _CONNECTIONS = 32
 _ATTEMPTS = 5
+#: Without a way to the queue, a letter takes up to 7 seconds.
+LETTER_CONFIG = Config(
+    connect_timeout=3, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2}
+)
+_LETTER_PAUSE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,7 @@ class DocumentSteps(Steps):
         "EmbeddedChunks": ("Count", "embedded"),
         "DeletedChunks": ("Count", "deleted"),
         "RefusedDocuments": ("Count", "refused"),
+        "UnsentLetters": ("Count", "unsent"),
         "SearchableDelay": ("Seconds", "seconds"),
     }
 
@@ -116,7 +122,40 @@ class DocumentSteps(Steps):
             counts = self._documents.update(inner, deadline=event["deadline"])
         written = bool(counts.changed or counts.refused)
         seconds = round(max(0.0, self._now() - began), 3)
-        return {"key": key, **counts._asdict(), "written": written, "seconds": seconds}
+        return {"key": key, **_result(counts), "written": written, "seconds": seconds}
+
+
+def _result(counts: Counts) -> dict[str, Any]:
+    """Return counts as a step's result; CloudWatch bills a metric only where it has values."""
+    return counts._asdict() | {"unsent": counts.unsent or None}
+
+
+class Letters:
+    """The queue for documents that cannot be read. In a VPC, it may be out of reach.
+
+    A letter that cannot be sent is a line of the log, and the next ones of that minute are not
+    tried: a group has many documents and little time.
+    """
+
+    def __init__(self, send: Callable[[str], object], *, now: Callable[[], float]) -> None:
+        self._send, self._now = send, now
+        self._tried_again = 0.0
+        self._error = ""
+
+    def send(self, key: str, reason: str) -> bool:
+        """Send the key of a document and the reason; return whether that was possible."""
+        if self._now() >= self._tried_again:
+            try:
+                self._send(orjson.dumps({"key": key, "reason": reason}).decode())
+            except (BotoCoreError, ClientError) as error:
+                self._tried_again = self._now() + _LETTER_PAUSE_SECONDS
+                is_answer = isinstance(error, ClientError)
+                self._error = error.response["Error"]["Code"] if is_answer else type(error).__name__
+            else:
+                return True
+        # The reason may have words of the document.
+        write_line({"level": "ERROR", "message": "letter", "key": key, "error": self._error})
+        return False
 
 
 class Group(NamedTuple):
@@ -147,6 +186,7 @@ class ReconcileSteps(Steps):
         "RepairedDocuments": ("Count", "changed"),
         "EmbeddedChunks": ("Count", "embedded"),
         "DeletedChunks": ("Count", "deleted"),
+        "UnsentLetters": ("Count", "unsent"),
     }
 
     def __init__(
@@ -182,7 +222,7 @@ class ReconcileSteps(Steps):
             except BusyDocumentError:
                 counts = counts.plus(Counts(documents=1, busy=1))
         written = output.create(group.done_key, orjson.dumps(counts._asdict()))
-        return {"group": group.number, **counts._asdict(), "written": written}
+        return {"group": group.number, **_result(counts), "written": written}
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Check that no group of `event["folder"]` is missing, and write the sums."""
@@ -228,6 +268,8 @@ class TaggedFolder(Folder):
         config = Config(
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
             max_pool_connections=_CONNECTIONS,
+            connect_timeout=5,
+            read_timeout=30,
         )
         self._client = botocore.session.Session().create_client(
             "s3", region_name=region, config=config
@@ -304,7 +346,7 @@ def open_documents(
         lists=lists,
         index=IndexClient(settings.index),
         metadata=settings.metadata,
-        refuse=lambda key, reason: send(orjson.dumps({"key": key, "reason": reason}).decode()),
+        refuse=Letters(send, now=now).send,
         now=now,
         sleep=sleep,
     )

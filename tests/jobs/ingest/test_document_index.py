@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from embedder.core.errors import EmbedderError
 from jobs.errors import BatchError, UnavailableError
@@ -276,3 +277,55 @@ def test_a_message_that_is_no_event_fails_alone(world):
     outside = world.event("x", bucket_key="other/a.md")
     assert world.handle("{}", world.event("a.md"), world.event("_hidden/a.md"), outside) == ["0"]
     assert len(world.index.vectors) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (ConnectTimeoutError(endpoint_url="https://sqs"), "ConnectTimeoutError"),
+        (ClientError({"Error": {"Code": "AccessDenied"}}, "SendMessage"), "AccessDenied"),
+    ],
+)
+def test_a_letter_that_cannot_be_sent_ends_no_run(world, monkeypatch, capsys, error, name):
+    """It is a line of the log and a metric, its list is written, and few attempts take time."""
+    attempts = []
+
+    def send(_):
+        attempts.append(world.clock[0])
+        raise error
+
+    monkeypatch.setattr(world.documents._refuse.__self__, "_send", send)
+    for number in range(3):
+        world.put(f"{number}.md", b"secret words, then \xff")
+    world.put("good.md", "readable words")
+    assert world.handle(world.event("0.md")) == []
+    found = world.reconcile()
+    assert (found["refused"], found["unsent"]) == (3, 2)
+    assert list(world.found().values()) == ["readable words"]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    letter = {"level": "ERROR", "message": "letter", "error": name}
+    assert lines == [letter | {"key": f"{number}.md"} for number in range(3)]
+    assert len(attempts) == 1
+    again = world.reconcile()
+    assert (again["refused"], again["unsent"]) == (3, 0)
+    world.clock[0] += 60
+    world.put("4.md", b"\xff")
+    world.handle(world.event("4.md"))
+    assert len(attempts) == 2
+
+
+def test_the_metric_of_unsent_letters_has_no_value_without_one(world, monkeypatch):
+    """CloudWatch bills a metric of each hour in which it has one."""
+    names = {name: of for name, (_, of) in world.messages.metrics.items()}
+    step = {"step": "document", "message": world.event("a.md"), "deadline": 2e9}
+    world.put("a.md", b"\xff")
+    assert world.messages.run(step)[names["UnsentLetters"]] is None
+
+    def send(_):
+        # When a letter is sent, its list is written: what ends the function now is not repeated.
+        assert world.documents.unchanged("a.md").refused == 1
+        raise ConnectTimeoutError(endpoint_url="https://sqs")
+
+    monkeypatch.setattr(world.documents._refuse.__self__, "_send", send)
+    world.put("a.md", b"\xfe")
+    assert world.messages.run(step)[names["UnsentLetters"]] == 1
