@@ -171,12 +171,18 @@ def _docker(environment: EnvironmentSettings, has_repository: bool) -> Iterator[
         subprocess.run(  # noqa: S603 - the program that the CDK's command runs
             [program, "version"], check=True, capture_output=True, timeout=_DOCKER_SECONDS
         )
+    except subprocess.TimeoutExpired:
+        yield Finding(
+            f"{program} version did not answer within {_DOCKER_SECONDS} seconds, as while its "
+            "daemon starts or the machine is busy; without a daemon the build of the image fails"
+        )
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         reason = said.decode(errors="replace").strip().splitlines()[-1:]
         yield Finding(
             f"the image is built by {program}; found: {' '.join(reason)}; allowed: Docker, and its "
-            'daemon running, or package = "zip" under [function] before the first deploy'
+            "daemon running, another program with its commands, which CDK_DOCKER names, such as "
+            'podman or finch, or package = "zip" under [function] before the first deploy'
             + (". Only images that were pushed before can be deployed" if has_repository else ""),
             stops=not has_repository,
         )

@@ -318,6 +318,16 @@ def test_without_docker_no_image_is_built(session, dev, docker, has_repository):
     assert ("Only images that were pushed before" in finding.text) is has_repository
 
 
+def test_a_daemon_that_does_not_answer_yet_stops_nothing(session, dev, docker, monkeypatch):
+    """It starts, or the machine is busy. A program that is missing says so at once."""
+    monkeypatch.setattr(preflight, "_DOCKER_SECONDS", 0.2)
+    docker("sleep 60")
+    has(session, 1000)
+    (finding,) = before_deploy(session, dev, imports=False, builds=True)
+    assert not finding.stops
+    assert "docker version did not answer within 0.2 seconds" in finding.text
+
+
 def test_an_import_and_a_zip_ask_for_no_repository(session, production):
     """With the option, the user knows that it exists; an environment of a zip has none."""
     has(session, 1000)

@@ -74,6 +74,28 @@ def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
         assert output.read_text() == ("" if status else written)
 
 
+@pytest.mark.parametrize(("images", "works"), [("", False), ("none", True), ("--image=a ", True)])
+def test_images_that_github_has_dropped_are_no_reason_to_build_again(
+    workflow, tmp_path, images, works
+):
+    """An output with a secret is empty for the next job, such as an address with the account."""
+    called = workflow("environment")
+    assert called[True]["workflow_call"]["inputs"]["images"]["default"] == "none"
+    (step,) = (step for step in called["jobs"]["run"]["steps"] if step.get("id") == "command")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup").write_text("setup_cdk() { :; }\n")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "COMMAND": "echo deployed", "IMAGES": images},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is ("deployed" in done.stdout) is works
+    assert ("::error::the build's output has no images" in done.stdout) is not works
+
+
 def test_a_clone_without_an_account_deploys_nothing(workflow):
     """Each job that signs in to AWS waits for the one with the condition, or has it."""
     jobs = workflow("deploy")["jobs"]
