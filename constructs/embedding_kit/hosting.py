@@ -55,13 +55,13 @@ class Hosting:
     Attributes:
         vpc: A VPC. Default: none. The function of an endpoint calls no service other than that of
             its vector index, so subnets without a route to the internet are enough; with an index
-            they need an endpoint for S3 Vectors, and with an artifact in S3, batch jobs or loads a
-            gateway endpoint for S3.
+            they need an endpoint for S3 Vectors, with an artifact in S3, batch jobs, loads or
+            documents a gateway endpoint for S3, and with documents an endpoint for SQS.
         vpc_subnets: The subnets. Default: the CDK's for `vpc`.
         security_groups: The security groups. Default: a new one that lets out what the function
             calls: TCP 443, or nothing.
-        environment_encryption: A key for the environment variables of all functions, and for the
-            bucket of an artifact in S3. Default: AWS's own.
+        environment_encryption: A key for the environment variables of all functions, for the
+            bucket of an artifact in S3, and for the queues of documents. Default: AWS's own.
         existing_keys: ARNs of the KMS keys of the buckets that settings name. Default: none.
         tracing: Whether X-Ray traces requests or executions, and bills for it. Default: no.
         function_props: Further properties of `aws_lambda.Function`, by name. Default: none.

@@ -3,7 +3,7 @@
 Another function compares the index with the documents each day.
 """
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
 from aws_cdk import aws_iam as iam
@@ -19,6 +19,7 @@ from embedding_kit.distributed_map import DistributedJobs, MapProgram, job_funct
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
+from embedding_kit.key_policy import publisher_statement
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error
@@ -130,9 +131,13 @@ class Ingestion(DistributedJobs):
             name=name,
             hosting=hosting,
         )
-        self.dead_letters = self._make_queue("DeadLetters")
+        key = hosting.environment_encryption
+        if key:
+            self._use_key(key)
+        self.dead_letters = self._make_queue("DeadLetters", key)
         self.queue = self._make_queue(
             "Events",
+            key,
             visibility_timeout=_VISIBLE_AGAIN,
             dead_letter_queue=sqs.DeadLetterQueue(
                 max_receive_count=_ATTEMPTS, queue=self.dead_letters
@@ -201,8 +206,8 @@ class Ingestion(DistributedJobs):
         acknowledge_wildcard(self, documents, reason="Any document is read.")
         acknowledge_wildcard(self, records, reason="A document's list is named by a hash.")
 
-    def _make_queue(self, id: str, **properties: object) -> sqs.Queue:
-        return sqs.Queue(
+    def _make_queue(self, id: str, key: kms.IKey | None, **properties: object) -> sqs.Queue:
+        queue = sqs.Queue(
             self,
             id,
             enforce_ssl=True,
@@ -210,6 +215,25 @@ class Ingestion(DistributedJobs):
             retention_period=Duration.days(14),
             **properties,  # type: ignore[arg-type]
         )
+        if key:
+            resource = queue.node.default_child
+            assert isinstance(resource, sqs.CfnQueue)  # noqa: S101 - for mypy
+            # The property of `sqs.Queue` would let the function use the key for anything.
+            resource.kms_master_key_id = key.key_arn
+            resource.sqs_managed_sse_enabled = None
+        return queue
+
+    def _use_key(self, key: kms.IKey) -> None:
+        """Let the rule and the function use the key of the queues, the function through SQS only.
+
+        The policy of an imported key must have the rule's statement already.
+        """
+        statement = publisher_statement("events.amazonaws.com", account=Aws.ACCOUNT_ID)
+        key.add_to_resource_policy(iam.PolicyStatement.from_json(statement))
+        role = self.function.role
+        assert role  # noqa: S101 - for mypy
+        only = {"StringEquals": {"kms:ViaService": f"sqs.{Aws.REGION}.amazonaws.com"}}
+        allow(role, WRITE_KEY, [key.key_arn], sid="UseKeyOfQueues", conditions=only)
 
 
 def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bucket:
@@ -290,9 +314,10 @@ class SearchWatch(Construct):
         acknowledge_wildcard(self, versions, reason="The CDK's target grants it.")
         reason = "An alarm tells of a run that fails."
         acknowledge(self, "Serverless-LambdaAsyncFailureDestination", reason=reason)
-        starter = iam.Role(
-            self, "Starter", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
-        )
+        # As the CDK's target would make it: another account's schedules cannot use the role.
+        account = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
+        scheduler_service = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=account)
+        starter = iam.Role(self, "Starter", assumed_by=scheduler_service)
         scheduler.Schedule(
             self,
             "Daily",

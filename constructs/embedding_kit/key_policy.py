@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.ht
 https://repost.aws/knowledge-center/cloudwatch-configure-alarm-sns
 https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
 """
 
 from typing import Any
@@ -24,6 +25,8 @@ def needed_statements(
         publishers = ["cloudwatch.amazonaws.com"]
         if environment.budget is not None:
             publishers.append("budgets.amazonaws.com")
+    if environment.ingest is not None:
+        publishers.append("events.amazonaws.com")
     statements = [
         # The default key policy: policies of the account decide. By it, CloudFormation's role
         # creates the grants of Lambda and ECR, and the kit's roles use the key as theirs say.
@@ -31,7 +34,7 @@ def needed_statements(
             "PoliciesOfTheAccountDecide", {"AWS": f"arn:{partition}:iam::{account}:root"}, "kms:*"
         ),
         logs_statement(partition=partition, region=region, account=account),
-        *(_notices_statement(service, account=account) for service in publishers),
+        *(publisher_statement(service, account=account) for service in publishers),
     ]
     if environment.index is not None:
         buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
@@ -60,10 +63,10 @@ def logs_statement(*, partition: str, region: str, account: str) -> _Statement:
     )
 
 
-def _notices_statement(service: str, *, account: str) -> _Statement:
-    """Return the statement for a service that publishes to the topic of alarms.
+def publisher_statement(service: str, *, account: str) -> _Statement:
+    """Return the statement for a service that publishes to the topic of alarms, or to a queue.
 
-    The key that AWS manages for SNS has none of these services, so a topic with that key gets no
+    The keys that AWS manages have none of these services, so a topic with such a key gets no
     notice, and only the alarm's history says so.
     """
     return _statement(

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,9 @@ from embedding_kit.key_policy import needed_statements
 from operations.preflight import check_key
 
 from .conftest import HOME, REGION, dev_with
+
+#: All that have a statement of their own.
+PARTS: dict[str, Any] = {"budget": {"monthly_usd": 10.0}, "index": {}, "ingest": {}}
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def allow(
 
 def test_a_key_with_the_pages_policy_is_fine(kms, key, check):
     """With all parts that have a statement of their own."""
-    of = environment(key, budget={"monthly_usd": 10.0}, index={})
+    of = environment(key, **PARTS)
     allow(kms, key, of)
     assert check(of) == []
 
@@ -77,11 +81,18 @@ def test_the_default_policy_of_a_key_is_not_enough(key, check):
 
 @pytest.mark.parametrize("denied", [False, True])
 @pytest.mark.parametrize(
-    "sid", ["LogsAreEncrypted", "CloudwatchPublishes", "BudgetsPublishes", "VectorsAreIndexed"]
+    "sid",
+    [
+        "LogsAreEncrypted",
+        "CloudwatchPublishes",
+        "BudgetsPublishes",
+        "EventsPublishes",
+        "VectorsAreIndexed",
+    ],
 )
 def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid, denied):
     """The one that is missing, ready to be copied; a denial that names the service is none."""
-    of = environment(key, budget={"monthly_usd": 10.0}, index={})
+    of = environment(key, **PARTS)
     allow(kms, key, of, without=sid, denied=denied)
     (finding,) = check(of)
     assert finding.stops

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +373,38 @@ def test_the_permissions_of_an_existing_role_are_reported(synthesized):
             if resource["Type"].startswith("AWS::IAM::")
         ]
     )
+
+
+#: A role is passed to these services, and IAM lets nobody pass a role of another account. The
+#: others take its ARN from a caller.
+#: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
+PASSED = {"apigateway", "codedeploy", "ecs-tasks", "events", "lambda"}
+
+
+def _with_services(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the statements of policies that let a service of AWS do something."""
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict) and "Service" in inner.get("Principal", ""):
+            yield inner
+        elif isinstance(inner, dict | list):
+            yield from _with_services(inner)
+
+
+@pytest.mark.parametrize("name", ["all-together", "server", "watch", "front"])
+def test_a_service_acts_for_this_account_alone(synthesized, name):
+    """By the source's account or ARN, as another account's alarm or schedule has the same service.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
+    """
+    made = synthesized(name)
+    for properties in made.of_kind("AWS::IAM::Role"):
+        for statement in _with_services(properties):
+            service = statement["Principal"]["Service"].partition(".")[0]
+            assert ("aws:SourceAccount" in str(statement)) == (service not in PASSED), service
+    resources = ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy", "AWS::ECR::Repository")
+    for properties in made.of_kind(*resources):
+        for statement in _with_services(properties):
+            assert "aws:Source" in str(statement), statement
+    for properties in made.of_kind("AWS::Lambda::Permission"):
+        by_service = ".amazonaws.com" in str(properties["Principal"])
+        assert "SourceArn" in properties or not by_service, properties

@@ -135,8 +135,8 @@ class NetworkSettings(Settings):
     subnets: Annotated[Subnets, Field(min_length=1, max_length=16)] = Field(
         description="Private subnets, better in two or more Availability Zones. A function has no "
         "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]`, "
-        '`[ingest]` and `function.artifact = "s3"`, S3 Vectors with `[index]`, SQS with `[ingest]`. '
-        "Logs and traces need none."
+        '`[ingest]` and `function.artifact = "s3"`, S3 Vectors with `[index]`, and SQS with '
+        "`[ingest]`. Logs and traces need none."
     )
     security_groups: SecurityGroups = Field(
         default=(),

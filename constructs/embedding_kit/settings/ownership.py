@@ -34,8 +34,8 @@ class Encryption(Settings):
 
     key: KeyArn = Field(
         description="The KMS key for all that is stored: environment variables, logs, the image "
-        "repository, the topic of alarms, the bucket of artifacts and the vector index. Its policy "
-        "needs the statements in docs/security.md."
+        "repository, the topic of alarms, the queues of documents, the bucket of artifacts and the "
+        "vector index. Its policy needs the statements in docs/security.md."
     )
 
 
