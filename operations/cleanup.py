@@ -9,8 +9,10 @@ leaves the scaling suspended, which no template shows; the next deploy resumes i
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
+from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
@@ -18,14 +20,14 @@ from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
 from operations.environment_session import confirmed, listed, look_up, session_for
+from operations.left_buckets import delete_buckets, document_buckets
+from operations.left_logs import delete_left_logs, function_logs, logs_of_rollback
 from operations.reset_traffic import find_stuck_weights
 from operations.vector_store import delete_store, find_deleted_store
 from stacks.names import (
     artifact_bucket_name,
-    endpoint_stack_name,
     has_bucket_stack,
     has_repository_stack,
-    index_stack_name,
     repository_name,
 )
 
@@ -49,10 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
     if options.after == "destroy":
-        _print_what_stays(environment)
+        session = session_for(environment)
+        _print_what_stays(session, environment)
+        _delete_left_logs(session, environment)
+        if environment.branch_of:
+            for line in delete_buckets(session, environment):
+                print(line)
         if _deletes_vectors(environment):
             # CloudFormation has left the vectors. Now, no version can search them.
-            session = session_for(environment)
             store = find_deleted_store(session, environment)
             for line in delete_store(session, store) if store else ():
                 print(line)
@@ -144,6 +150,9 @@ def _after_failure(session: Session, environment: EnvironmentSettings) -> NoRetu
     ]
     for reason in reasons:
         print(f"note: {reason}", file=sys.stderr)
+    with suppress(ClientError):  # without the permission, the reason above is all that is said
+        for name in logs_of_rollback(session, environment):
+            print(f"note: a log of it: aws logs tail {name} --since 1h", file=sys.stderr)
     again = f"scripts/deploy {environment.argument}"
     if reasons:
         raise ValueError(f"the deploy has not ended; when AWS has: {again}")
@@ -165,8 +174,8 @@ def _before_destroy(
         print(f"no stack of {environment.name} is deployed that its file no longer has")
         return 0
     what = names or f"{environment.name}, which has no stacks"
-    if _deletes_vectors(environment) and not only_removed:
-        what += ", and the vectors of its index,"
+    if not only_removed and (deleted := " and ".join(_deleted_data(environment))):
+        what += f", and {deleted},"
     if not force and not confirmed(f"Destroy {what} in {stacks.place}?"):
         print("nothing was changed", file=sys.stderr)
         return 1
@@ -203,6 +212,7 @@ def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedSta
 def _after_deploy(session: Session, environment: EnvironmentSettings) -> None:
     if not isinstance(environment.cold_start, Provisioned):
         _end(session, environment)
+    _delete_left_logs(session, environment)
     for stack in DeployedStacks(session, environment).removed:
         print(
             f"note: {stack.name} is still deployed, reachable and billed, though "
@@ -212,9 +222,26 @@ def _after_deploy(session: Session, environment: EnvironmentSettings) -> None:
         )
 
 
+def _delete_left_logs(session: Session, environment: EnvironmentSettings) -> None:
+    for line in delete_left_logs(session, environment):
+        print(line, file=sys.stderr if line.startswith("note:") else sys.stdout)
+
+
 def _end(session: Session, environment: EnvironmentSettings) -> None:
     for ended in end_provisioned_concurrency(session, environment):
         print(f"ended provisioned concurrency of {ended}")
+
+
+def _deleted_data(environment: EnvironmentSettings) -> Iterator[str]:
+    """Yield what a destroy deletes besides the stacks."""
+    if _deletes_vectors(environment):
+        yield "the vectors of its index"
+    if environment.branch_of and _has_document_bucket(environment):
+        yield "its documents"
+
+
+def _has_document_bucket(environment: EnvironmentSettings) -> bool:
+    return environment.ingest is not None and not environment.ingest.source
 
 
 def _deletes_vectors(environment: EnvironmentSettings) -> bool:
@@ -237,7 +264,7 @@ def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
     )
 
 
-def _print_what_stays(environment: EnvironmentSettings) -> None:
+def _print_what_stays(session: Session, environment: EnvironmentSettings) -> None:
     has_images = environment.function.package == "image"
     if has_repository_stack(environment) and environment.removal_policy == "retain":
         name = repository_name(environment.name)
@@ -247,7 +274,7 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             "to deploy the environment again with them:\n"
             f"  scripts/deploy {environment.argument} --import-existing-resources"
         )
-    if has_bucket_stack(environment):
+    if has_bucket_stack(environment) and not environment.branch_of:
         account, region = environment.account or "ACCOUNT", environment.region or "REGION"
         name = artifact_bucket_name(environment.name, account=account, region=region)
         first = "" if environment.account else ", with account and region in the environment's file"
@@ -257,7 +284,7 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             f"to deploy the environment again with them{first}:\n"
             f"  scripts/deploy {environment.argument} --import-existing-resources"
         )
-    elif not has_images and not artifact_in_s3(environment.model, environment.function):
+    if not has_images and not artifact_in_s3(environment.model, environment.function):
         print(
             "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
             "  scripts/node_modules/.bin/cdk gc --unstable=gc --type s3"
@@ -271,15 +298,14 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             "  aws s3vectors delete-index --index-arn INDEX\n"
             "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
         )
-    if environment.ingest and not environment.ingest.source:
-        name = f"{index_stack_name(environment.name)}-Documents".lower()
-        print(f"the documents stay in their bucket; to find it:\n  aws s3 ls | grep {name}")
+    if _has_document_bucket(environment) and not environment.branch_of:
+        for name in document_buckets(session, environment):
+            print(f"the documents stay; to delete them:\n  aws s3 rb --force s3://{name}")
     if environment.removal_policy == "retain":
         print(
             "the function's log group stays, as the environment says, and a new deploy makes a new "
             "one; to find it:\n"
-            "  aws logs describe-log-groups --log-group-name-prefix "
-            f"{endpoint_stack_name(environment.name)}-EndpointEmbedderLogs"
+            f"  aws logs describe-log-groups --log-group-name-prefix {function_logs(environment)}"
         )
 
 

@@ -147,6 +147,26 @@ def status_and_outputs(
     return stack["StackStatus"], outputs
 
 
+def deleted_stacks(client: Any, name: str) -> list[str]:
+    """Return the ids of the deleted stacks with a name, the last one first.
+
+    CloudFormation shows a deleted stack for 90 days, with its resources and events.
+    """
+    deleted = listed(client, "list_stacks", "StackSummaries", StackStatusFilter=["DELETE_COMPLETE"])
+    found = [stack for stack in deleted if stack["StackName"] == name]
+    found.sort(key=lambda stack: stack["CreationTime"], reverse=True)
+    return [stack["StackId"] for stack in found]
+
+
+def resources_of(client: Any, stack: str, kind: str) -> Iterator[str]:
+    """Yield the physical ids of a stack's resources of a type; `stack` is its name or its id."""
+    for resource in listed(
+        client, "list_stack_resources", "StackResourceSummaries", StackName=stack
+    ):
+        if resource["ResourceType"] == kind and "PhysicalResourceId" in resource:
+            yield resource["PhysicalResourceId"]
+
+
 @dataclass(frozen=True, slots=True)
 class DeployedStack:
     """A stack of an environment in CloudFormation."""

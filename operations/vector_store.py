@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.deployed import status_and_outputs
+from operations.deployed import deleted_stacks, resources_of, status_and_outputs
 from operations.environment_session import listed
 from stacks.names import index_stack_name
 
@@ -85,22 +85,14 @@ def find_store(session: Session, environment: EnvironmentSettings) -> VectorStor
 def find_deleted_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
     """Return the vector bucket that the last destroy of the environment has left.
 
-    CloudFormation shows a deleted stack for 90 days. So a destroy that was interrupted after its
-    last stack finds the bucket again.
+    A destroy that was interrupted after its last stack finds the bucket again.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
-    name, deleted = index_stack_name(environment.name), ["DELETE_COMPLETE"]
-    found = listed(client, "list_stacks", "StackSummaries", StackStatusFilter=deleted)
-    stacks = [stack for stack in found if stack["StackName"] == name]
+    stacks = deleted_stacks(client, index_stack_name(environment.name))
     if not stacks or find_store(session, environment):
         return None
-    last = max(stacks, key=lambda stack: stack["DeletionTime"])["StackId"]
-    for resource in listed(
-        client, "list_stack_resources", "StackResourceSummaries", StackName=last
-    ):
-        if resource["ResourceType"] == "AWS::S3Vectors::VectorBucket":
-            bucket = resource["PhysicalResourceId"].rpartition("/")[2]
-            return VectorStore(bucket, indexes=(), region=environment.region)
+    for arn in resources_of(client, stacks[0], "AWS::S3Vectors::VectorBucket"):
+        return VectorStore(arn.rpartition("/")[2], indexes=(), region=environment.region)
     return None
 
 

@@ -70,11 +70,9 @@ class EndpointStack(EnvironmentStack):
             # All versions have one role, so the version before a switch needs its index after it.
             index.standby_index.grant_query(self.endpoint.function)
             self._make_standby(settings.standby, settings.function, index.standby_index, hosting)
-        if settings.removal_policy == "retain" and not log_group:
-            # Deleted if its creation is rolled back, because it has no logs yet.
-            self.endpoint.log_group.apply_removal_policy(
-                cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-            )
+        if not log_group:
+            self.keep_log(self.endpoint.log_group)
+        self.keep_log(self.endpoint.check.log_group)
         self._make_outputs()
         # Other stacks and programs read them to call, without a reference to this stack.
         values = {

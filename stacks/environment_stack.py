@@ -3,6 +3,7 @@
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 
 from embedding_kit.account_rules import apply_role_rules, encrypt_logs
 from embedding_kit.environment import COST_TAG, EnvironmentSettings
@@ -54,6 +55,14 @@ class EnvironmentStack(cdk.Stack):
         """Whether X-Ray traces functions, API and state machines."""
         active = self.settings.observability.tracing
         return lambda_.Tracing.ACTIVE if active else lambda_.Tracing.DISABLED
+
+    def keep_log(self, log_group: logs.ILogGroup) -> None:
+        """Keep the log of a program that runs during a deploy, also if that deploy fails.
+
+        The rollback of a first deploy would delete the reason. `operations.left_logs` deletes what
+        is left.
+        """
+        log_group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
 
     def hosting(self) -> Hosting:
         """Return where functions of this stack run."""

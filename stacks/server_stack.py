@@ -43,6 +43,7 @@ class ServerStack(EnvironmentStack):
             existing_keys=settings.existing.keys if settings.existing else (),
             deletion_protection=settings.termination_protection,
         )
+        self.keep_log(self.service.log_group)
         if index and index.standby_index:
             # The tasks before a switch have the same role, and still answer for a time.
             index.standby_index.grant_query(self.service.service.task_definition.task_role)

@@ -188,6 +188,7 @@ class ReleaseCheck(Construct):
 
     Attributes:
         function: The function that warms and checks a new version.
+        log_group: The function's log group.
         resource: The custom resource.
         vector_space: The vector space of the version that was checked.
     """
@@ -208,6 +209,7 @@ class ReleaseCheck(Construct):
         """Check every version before the alias serves it, outside of the VPC."""
         super().__init__(scope, id)
         self._hosting = hosting
+        self.log_group = make_log_group(self, "Logs")
         self.function = self._make_function(alias, model, settings)
         provider = self._make_provider()
         other = str(experiment.version) if experiment and experiment.percent else ""
@@ -256,8 +258,7 @@ class ReleaseCheck(Construct):
     def _make_function(
         self, alias: lambda_.Alias, model: Model, settings: FunctionSettings
     ) -> lambda_.Function:
-        log_group = make_log_group(self, "Logs")
-        role = function_role(self, log_group)
+        role = function_role(self, self.log_group)
         # Any version, but not the unqualified function. A policy that named the newest version
         # would change seconds before the check runs, too late for IAM to propagate it.
         arn = alias.version.lambda_.function_arn
@@ -281,7 +282,7 @@ class ReleaseCheck(Construct):
             memory_size=_CHECK_MEMORY_MB,
             timeout=_CHECK_TIMEOUT,
             role=role,
-            log_group=log_group,
+            log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=self._hosting.tracing,
             environment_encryption=self._hosting.environment_encryption,

@@ -97,7 +97,7 @@ class _Account(Stubbed):
             {
                 "StackName": name,
                 "StackId": f"arn:aws:cloudformation:{REGION}:123456789012:stack/{name}/{day}",
-                "CreationTime": self.day,
+                "CreationTime": self.day.replace(day=day),
                 "DeletionTime": self.day.replace(day=day),
                 "StackStatus": "DELETE_COMPLETE",
             }
@@ -230,6 +230,7 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
     )
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
     monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: account)
+    monkeypatch.setattr(cleanup, "delete_left_logs", lambda *_: [])
     if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))
         account.has_stack()

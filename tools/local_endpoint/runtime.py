@@ -41,7 +41,10 @@ _GRACE_SECONDS = 30
 
 
 class FunctionError(Exception):
-    """The function raised an error, timed out, exited or returned too much. The status is 502."""
+    """The function raised an error, timed out, exited or returned too much. The status is 502.
+
+    Its note is the end of the function's log.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +150,9 @@ class EmulatedRuntime:
                 self._process.kill()
                 raise FunctionError(f"the runtime did not respond: {error!r}") from error
         if status != http.client.OK or _is_error(result):
-            raise FunctionError(result[:2000].decode(errors="replace"))
+            failed = FunctionError(result[:2000].decode(errors="replace"))
+            failed.add_note("".join(self._tail))
+            raise failed
         return result
 
     def wait(self) -> NoReturn:

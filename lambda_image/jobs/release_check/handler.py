@@ -10,10 +10,12 @@ the exception that it raises. CloudFormation accepts a response of at most 4096 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
 """
 
+import base64
 import json
 import logging
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,8 +37,17 @@ TOLERANCE = 0.01
 #: The same of a reranker's logits and of sparse weights, as a part of them; in absolute numbers up
 #: to 1.
 SCORE_TOLERANCE = 0.1
-#: The maximum length of a refusal's message. The custom resource's framework adds about 600.
-MAX_REASON = 1500
+#: The maximum bytes of a refusal's message as JSON. CDK's framework and the other fields of the
+#: response have about 900.
+MAX_REASON = 3000
+#: Of it, the characters of an error's type and message, and of each line of a log.
+_MAX_ERROR = 300
+_LAST_LINES = 5
+#: What a refusal shows of a line of JSON in a log.
+_SHOWN = ("type", "level", "message", "error", "fault", "errorType", "errorMessage", "status")
+_MEMORY = ("maxMemoryUsedMB", "memorySizeMB")
+#: How Lambda reports a process that used more memory than the function has.
+_OUT_OF_MEMORY = ("signal: killed", "Runtime.OutOfMemory")
 #: Seconds to wait for one response. All responses must arrive within the function's five minutes.
 _READ_TIMEOUT = 60
 #: Other requests may use all of the function's concurrency for a moment: a minute of tries.
@@ -55,7 +66,10 @@ class ReleaseRefusedError(Exception):
     """The alias must not move to the new version; the message gives the reason and the fix."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]}...")
+        shown = message
+        while len(json.dumps(shown)) > MAX_REASON:
+            shown = shown[: len(shown) * 9 // 10]
+        super().__init__(shown if shown == message else f"{shown}...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,8 @@ class Answer:
     status: int
     #: A JSON object, or a list.
     body: Any
+    #: Why the call failed, for the operator: Lambda's error, and the end of the version's log.
+    reason: str = ""
 
 
 #: A function that sends a request (method, path, body) to one version.
@@ -310,25 +326,29 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
             check_index(wanted["Index"], manifests[0], new=own, serving=old)
             # The other kinds of models are compared as in every release.
             serving = SEPARATOR.join([own, *others])
-    compared = _space_of(_active(client, function, other)) if other else None
-    if other and compared is None:
-        raise ReleaseRefusedError(
-            f"version {other} of the experiment does not answer GET /health with 200; "
-            "allowed: a version that answers, or no [experiment]"
-        )
+    compared = None
+    if other:
+        answer = _active(client, function, other)("GET", "/health", None)
+        compared = _space_of(answer)
+        if compared is None:
+            raise ReleaseRefusedError(
+                f"version {other} of the experiment does not answer GET /health with 200; "
+                f"allowed: a version that answers, or no [experiment]{_found(answer)}"
+            )
     check_spaces(new=space, serving=serving, other=compared)
     return space
 
 
 def _serving_space(live: Call | None, recorded: str | None) -> str:
     """Return the serving version's space, from its own response or from the stack's record."""
-    space = _space_of(live) if live else None
-    space = space or (recorded if recorded != _UNKNOWN else None)
+    answer = live("GET", "/health", None) if live else Answer(status=0, body={})
+    space = _space_of(answer) or (recorded if recorded != _UNKNOWN else None)
     if space is None:
         raise ReleaseRefusedError(
             "the version that serves now does not say which vectors it makes, and no earlier "
             "deploy recorded it; allowed: allow_vector_space_change = true under [release], if "
             "the stored vectors are of the new version's space or are made again"
+            f"{_found(answer)}"
         )
     return space
 
@@ -375,16 +395,25 @@ def _caller(client: Any, function: str, version: str) -> Call:
     def once(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         try:
             response = client.invoke(
-                FunctionName=function, Qualifier=version, Payload=_event(method, path, body)
+                FunctionName=function,
+                Qualifier=version,
+                LogType="Tail",
+                Payload=_event(method, path, body),
             )
         except ReadTimeoutError:
-            return Answer(status=504, body={})
+            return Answer(status=504, body={}, reason=f"no response in {_READ_TIMEOUT} seconds")
         except ClientError as error:
-            return Answer(status=error.response["ResponseMetadata"]["HTTPStatusCode"], body={})
+            # Lambda itself refuses the call, as without a permission or without access to a key.
+            given, status = error.response["Error"], error.response["ResponseMetadata"]
+            reason = _cut(f"{given['Code']}: {given.get('Message')}")
+            return Answer(status=status["HTTPStatusCode"], body={}, reason=reason)
         payload = json.loads(response["Payload"].read())
+        log = base64.b64decode(response.get("LogResult", "")).decode(errors="replace")
         if "FunctionError" in response:
-            return Answer(status=502, body={})
-        return Answer(status=payload["statusCode"], body=json.loads(payload["body"]))
+            return Answer(status=502, body={}, reason=_function_error(payload, log))
+        status, answered = payload["statusCode"], payload["body"]
+        reason = "" if status == 200 else f"{_cut(answered)}{_end_of(log)}"
+        return Answer(status=status, body=json.loads(answered), reason=reason)
 
     return call
 
@@ -403,8 +432,58 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
     return json.dumps(event).encode()
 
 
-def _space_of(call: Call) -> str | None:
-    answer = call("GET", "/health", None)
+def _function_error(payload: Any, log: str) -> str:
+    """Return the type and the message of a function's error, and the end of its log.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/python-exceptions.html
+    """
+    given = payload if isinstance(payload, dict) else {}
+    named = (given[key] for key in ("errorType", "errorMessage") if given.get(key))
+    reason = _cut(": ".join(map(str, named)))
+    if any(words in f"{reason}{log}" for words in _OUT_OF_MEMORY):
+        reason += "; out of memory: raise memory_mb under [function]"
+    return f"{reason}{_end_of(log)}"
+
+
+def _end_of(log: str) -> str:
+    """Return the last lines of a log that say what happened, each after a line break.
+
+    The check sends texts of the manifest only, so a log of its calls has no text of a user.
+    """
+    lines = deque(filter(None, map(_shown, log.splitlines())), maxlen=_LAST_LINES)
+    return "".join(f"\n  {_cut(line)}" for line in lines)
+
+
+def _shown(line: str) -> str:
+    """Return what a refusal shows of a line of a log in Lambda's JSON format, or of a plain one.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
+    """
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return line.strip()
+    if not isinstance(found, dict):
+        return line.strip()
+    record = found.get("record")
+    if isinstance(record, dict):
+        metrics = record.get("metrics", {})
+        if record.get("status", "success") == "success":
+            return ""
+        found = found | record | {name: metrics[name] for name in _MEMORY if name in metrics}
+    kept = {name: found[name] for name in (*_SHOWN, *_MEMORY) if found.get(name) is not None}
+    return json.dumps(kept) if kept else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_ERROR else f"{text[:_MAX_ERROR]}..."
+
+
+def _found(answer: Answer) -> str:
+    return f"; found: {answer.reason}" if answer.reason else ""
+
+
+def _space_of(answer: Answer) -> str | None:
     return _spaces_in(answer.body) if answer.status == 200 else None
 
 
@@ -434,5 +513,6 @@ def _require_ok(answer: Answer, request: str) -> None:
             else ""
         )
         raise ReleaseRefusedError(
-            f"the new version answers {request} with {answer.status}; allowed: 200{used_up}"
+            f"the new version answers {request} with {answer.status}; "
+            f"allowed: 200{used_up}{_found(answer)}"
         )

@@ -1,5 +1,6 @@
 """The check of a new version before the alias moves to it."""
 
+import base64
 import io
 import json
 from pathlib import Path
@@ -137,17 +138,20 @@ def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken
         check_version(partly, manifest if golden else manifest._replace(golden=()), starts=3)
 
 
-def test_a_long_reason_is_cut():
+@pytest.mark.parametrize("character", ["x", '"', "\n", "ü", "\x1b", "\ud800", "\N{ROCKET}"])
+def test_a_long_reason_is_cut(character):
     """CloudFormation rejects a response over 4096 bytes and waits for another one."""
-    message = str(ReleaseRefusedError("x" * 5000))
-    assert len(message) == MAX_REASON + 3
-    assert message.endswith("x...")
+    message = str(ReleaseRefusedError(f"the reason: {5000 * character}"))
+    assert MAX_REASON / 2 < len(json.dumps(message)) <= MAX_REASON + 3
+    assert message.startswith("the reason: ")
+    assert message.endswith(f"{character}...")
 
 
 class _Aws:
     """A fake of CloudFormation and Lambda, as the check's function calls them.
 
-    `versions` maps a version to the space that it reports, or to the status with which it fails.
+    `versions` maps a version to the space that it reports, to the status with which it fails, or to
+    Lambda's response.
     """
 
     def __init__(self, router: Router) -> None:
@@ -155,7 +159,7 @@ class _Aws:
         self.status = "UPDATE_IN_PROGRESS"
         self.outputs: dict[str, str] = {}
         self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
-        self.versions: dict[str, str | int] = {}
+        self.versions: dict[str, str | int | dict[str, Any]] = {}
         self.roles: dict[str, str] = {}
         self.inactive: set[str] = set()
         self.pending: set[str] = set()
@@ -198,8 +202,15 @@ class _Aws:
             raise WaiterError("FunctionActive", "Max attempts exceeded", {})
         self.inactive.discard(Qualifier)
 
-    def invoke(self, *, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
-        assert FunctionName == "embedder"
+    def invoke(
+        self,
+        *,
+        FunctionName: str,  # noqa: N803
+        Qualifier: str,  # noqa: N803
+        LogType: str,  # noqa: N803
+        Payload: bytes,  # noqa: N803
+    ) -> dict[str, Any]:
+        assert (FunctionName, LogType) == ("embedder", "Tail")
         self.called.append(Qualifier)
         if Qualifier in self.inactive:
             raise _error("CodeArtifactUserPendingException", 409)
@@ -210,7 +221,9 @@ class _Aws:
         if found == 504:
             raise ReadTimeoutError(endpoint_url="lambda")
         if found == 502:
-            return {"FunctionError": "Unhandled", "Payload": _stream({"errorType": "Exit"})}
+            return crashed({"errorType": "Exit"})
+        if isinstance(found, dict):
+            return found
         if isinstance(found, str) and event["rawPath"] == "/health":
             body = json.dumps({"status": "ok", "vector_space": found})
             return {"Payload": _stream({"statusCode": 200, "body": body})}
@@ -218,12 +231,22 @@ class _Aws:
         return {"Payload": _stream(response_to_event(response))}
 
 
+def crashed(payload: Any, *log: Any) -> dict[str, Any]:
+    """Return Lambda's response of a function that failed, with lines of its log."""
+    lines = (line if isinstance(line, str) else json.dumps(line) for line in log)
+    tail = base64.b64encode("\n".join(lines).encode()).decode()
+    return {"FunctionError": "Unhandled", "Payload": _stream(payload), "LogResult": tail}
+
+
 def _stream(payload: Any) -> io.BytesIO:
     return io.BytesIO(json.dumps(payload).encode())
 
 
-def _error(code: str, status: int) -> ClientError:
-    response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+def _error(code: str, status: int, message: str = "") -> ClientError:
+    response = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
     return ClientError(response, "Any")
 
 
@@ -294,6 +317,90 @@ def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
     message = f"the new version answers GET /health with {status}; allowed: 200"
     refused(message)
     assert f"release refused: {message}" in caplog.text
+
+
+_REPORT = {"memorySizeMB": 1769, "maxMemoryUsedMB": 1769, "durationMs": 812.5}
+_KILLED = "RequestId: 1f2e Error: Runtime exited with error: signal: killed"
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (
+            crashed(
+                {"errorType": "RuntimeError", "errorMessage": "the cause", "stackTrace": ["frame"]},
+                {"time": "1", "type": "platform.initStart", "record": {"phase": "init"}},
+                {"level": "ERROR", "errorType": "RuntimeError", "stackTrace": ["frame"]},
+                "a line of plain text",
+                {"time": "2", "type": "platform.report", "record": {"status": "success"}},
+            ),
+            (
+                'RuntimeError: the cause\n  {"level": "ERROR", "errorType": "RuntimeError"}\n'
+                "  a line of plain text"
+            ),
+        ),
+        (
+            crashed(
+                {"errorType": "Runtime.ExitError", "errorMessage": _KILLED},
+                {
+                    "type": "platform.report",
+                    "record": {
+                        "requestId": "1f2e",
+                        "metrics": _REPORT,
+                        "status": "error",
+                        "errorType": "Runtime.OutOfMemory",
+                    },
+                },
+            ),
+            (
+                f"Runtime.ExitError: {_KILLED}; out of memory: raise memory_mb under [function]\n"
+                '  {"type": "platform.report", "errorType": "Runtime.OutOfMemory", "status": '
+                '"error", "maxMemoryUsedMB": 1769, "memorySizeMB": 1769}'
+            ),
+        ),
+        (
+            crashed({"errorMessage": "Task timed out after 3.00 seconds"}),
+            "Task timed out after 3.00",
+        ),
+        (crashed("nothing that AWS documents"), ""),
+        (crashed({"errorType": "E", "errorMessage": "x" * 500}), f"E: {297 * 'x'}..."),
+        (
+            {
+                "Payload": _stream({"statusCode": 503, "body": '{"error": "at its limit"}'}),
+                "LogResult": base64.b64encode(b'{"_aws": {}}\n{"fault": {"type": "E"}}').decode(),
+            },
+            '{"error": "at its limit"}\n  {"fault": {"type": "E"}}',
+        ),
+    ],
+    ids=["import", "memory", "timeout", "unknown", "long", "answered"],
+)
+def test_a_refusal_has_the_reason(aws, response, reason):
+    """The type and the message of Lambda's error, then the lines of the log that say something."""
+    aws.versions["6"] = response
+    with pytest.raises(ReleaseRefusedError) as refusal:
+        handler(event(WarmStarts="1"), None)
+    _, _, told = str(refusal.value).partition("; allowed: 200")
+    assert told.removeprefix("; found: ").startswith(reason)
+    assert bool(told) == bool(reason)
+
+
+def test_what_lambda_refuses_is_told(aws, monkeypatch):
+    """Without a permission, or without access to the key, no code runs that could log it."""
+
+    def denied(**_: Any) -> None:
+        raise _error("AccessDeniedException", 403, "User: R is not authorized to perform: L")
+
+    monkeypatch.setattr(aws, "invoke", denied)
+    refused("with 403; allowed: 200; found: AccessDeniedException: User: R is not authorized to")
+
+
+def test_the_reasons_of_other_versions_are_told(aws):
+    """That of an experiment, and the one that serves, for neither says its space."""
+    broken = crashed({"errorType": "E", "errorMessage": "the cause"})
+    aws.versions["4"] = broken
+    refused(r"or no \[experiment\]; found: E: the cause", OtherVersion="4")
+    aws.versions["5"] = crashed({"errorType": "E", "errorMessage": "the cause"})
+    refused("or are made again; found: E: the cause")
 
 
 def test_a_throttled_call_is_tried_again_for_a_minute(aws, space):

@@ -71,10 +71,11 @@ class FunctionServer:
         except FunctionError as error:
             # Only message and class are needed: the runtime's text has a long stack trace.
             found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', str(error))
-            kind = re.search(r'"errorType": ?"(\w+)"', str(error))
+            kind = re.search(r'"errorType": ?"([\w.]+)"', str(error))
             message = json.loads(found[1]) if found else str(error)
             told = {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
-            return json.dumps(told).encode()
+            log = "".join(getattr(error, "__notes__", []))
+            return json.dumps({**told, "log": log}).encode()
 
 
 def _no_function(_: Invocation) -> bytes:

@@ -46,8 +46,8 @@ def _execute(
     began = time.perf_counter()
     result = original(function, event, url, request)
     body = result.get("body")
-    if isinstance(body, dict) and set(body) == {"errorMessage", "errorType"}:
-        return {**result, "error": True}
+    if isinstance(body, dict) and set(body) == {"errorMessage", "errorType", "log"}:
+        return {**result, "error": True, "log": body.pop("log")}
     return {**result, "log": _report(function, body, request, time.perf_counter() - began)}
 
 

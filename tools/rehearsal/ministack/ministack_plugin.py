@@ -20,6 +20,7 @@ from ministack.core import iam_actions, iam_evaluator, responses
 from ministack.services import budgets, cloudformation, cloudwatch_logs, ecr, iam, waf
 from ministack.services.cloudformation import changesets, handlers, helpers, stacks
 from ministack_patches import (
+    HANDLERS,
     Created,
     Properties,
     add_handler,
@@ -148,9 +149,24 @@ def _create(original: Callable[..., Any], params: dict[str, Any]) -> Any:
     if status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
         message = f"Stack:{name} is in {status} state and can not be updated."
         return helpers._error("ValidationError", message)
+    _remember(name)
     answer = original(params)
     _allow_outputs(name, helpers._p(params, "ChangeSetName"))
     return answer
+
+
+@replaces(handlers._ACTION_HANDLERS, "CreateStack")
+def _create_stack(original: Callable[..., Any], params: dict[str, Any]) -> Any:
+    _remember(helpers._p(params, "StackName"))
+    return original(params)
+
+
+# A deleted stack is listed for 90 days, also after another one with its name was made:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ListStacks.html
+def _remember(name: str) -> None:
+    found = cloudformation._stacks.get(name)
+    if found and found["StackStatus"] == "DELETE_COMPLETE":
+        cloudformation._stacks[found["StackId"]] = dict(found)
 
 
 # A change of the outputs alone can be executed: https://github.com/aws/aws-cdk/issues/2029
@@ -161,6 +177,27 @@ def _allow_outputs(stack: str, name: str) -> None:
     before = cloudformation._stacks[made["StackName"]]["_template"]
     if made["_template"].get("Outputs", {}) != before.get("Outputs", {}):
         made.update(Status="CREATE_COMPLETE", ExecutionStatus="AVAILABLE", StatusReason="")
+
+
+_LOG_GROUP = HANDLERS["AWS::Logs::LogGroup"]
+
+
+# The name of a log group without one is the stack's, the logical id, and random characters:
+# https://github.com/aws-cloudformation/aws-cloudformation-resource-providers-logs/pull/32
+@replaces(_LOG_GROUP, "create")
+def _create_log_group(
+    original: Callable[..., Any], logical: str, properties: Properties, stack: str
+) -> Any:
+    name = f"{stack}-{logical}-{uuid.uuid4().hex[:12]}"
+    return original(logical, {"LogGroupName": name, **properties}, stack)
+
+
+@replaces(_LOG_GROUP, "update")
+def _update_log_group(
+    original: Callable[..., Any], physical: str, old: Properties, new: Properties, *at: str
+) -> Any:
+    named = {"LogGroupName": physical}
+    return original(physical, named | old, named | new, *at)
 
 
 _TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"

@@ -1,0 +1,66 @@
+"""The buckets that a destroyed environment has left: those of its documents and of its artifacts.
+
+CloudFormation retains both, because nothing brings documents back, and because old versions may
+still download an artifact. Of a branch they are deleted: another deploy of it needs the names.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.session import Session
+
+from embedding_kit.environment import EnvironmentSettings
+from operations.deployed import deleted_stacks
+from operations.environment_session import listed, look_up
+from stacks.names import artifact_stack_name, index_stack_name
+
+_BUCKET = "AWS::S3::Bucket"
+
+
+def document_buckets(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
+    """Yield the buckets of documents that the destroyed environment has left."""
+    return _left(session, environment, index_stack_name(environment.name))
+
+
+def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
+    """Delete the buckets that the destroyed environment has left; yield what was deleted.
+
+    Raises:
+        ValueError: S3 did not delete an object.
+    """
+    client = session.create_client("s3", region_name=environment.region)
+    names = (artifact_stack_name(environment.name), index_stack_name(environment.name))
+    for bucket in [bucket for name in names for bucket in _left(session, environment, name)]:
+        _empty(client, bucket)
+        client.delete_bucket(Bucket=bucket)
+        yield f"deleted the bucket {bucket} with its objects"
+
+
+def _left(session: Session, environment: EnvironmentSettings, stack: str) -> Iterator[str]:
+    region = environment.region
+    stacks = session.create_client("cloudformation", region_name=region)
+    if look_up(stacks.describe_stacks, StackName=stack) is not None:
+        return
+    client = session.create_client("s3", region_name=region)
+    for deleted in deleted_stacks(stacks, stack):
+        for event in listed(stacks, "describe_stack_events", "StackEvents", StackName=deleted):
+            skipped = event["ResourceStatus"] == "DELETE_SKIPPED"
+            bucket = event["PhysicalResourceId"]
+            # An earlier run may have deleted it.
+            if skipped and event["ResourceType"] == _BUCKET and _exists(client, bucket):
+                yield bucket
+
+
+def _exists(client: Any, bucket: str) -> bool:
+    return look_up(client.head_bucket, Bucket=bucket) is not None
+
+
+def _empty(client: Any, bucket: str) -> None:
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
+        if not objects:
+            continue
+        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+        for error in answer.get("Errors", []):
+            raise ValueError(f"{error['Key']} in the bucket {bucket} stays: {error.get('Code')}")

@@ -1,0 +1,113 @@
+"""The logs of the programs that run during a deploy, and what is left of them without a stack.
+
+The rollback of a first deploy that fails would delete the reason, so the stacks retain these log
+groups. Their names are generated: none is in the way of another deploy.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import EnvironmentSettings
+from operations.deployed import deleted_stacks, resources_of
+from operations.environment_session import listed, look_up
+from stacks.names import endpoint_stack_name, server_stack_name
+
+_LOG_GROUP = "AWS::Logs::LogGroup"
+#: What the names of the log groups have after the name of their stack.
+_FUNCTION, _CHECK, _TASKS = "EndpointEmbedderLogs", "EndpointCheckLogs", "ServerLogs"
+
+
+def function_logs(environment: EnvironmentSettings) -> str:
+    """Return how the names of the log groups of the function begin."""
+    return f"{endpoint_stack_name(environment.name)}-{_FUNCTION}"
+
+
+def logs_of_rollback(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
+    """Yield the newest log groups of the stacks that were rolled back."""
+    stacks = session.create_client("cloudformation", region_name=environment.region)
+    client = session.create_client("logs", region_name=environment.region)
+    for stack, prefixes in _prefixes(environment).items():
+        if "ROLLBACK" in _status(stacks, stack):
+            groups = (_groups(client, prefix) for prefix in prefixes)
+            yield from (max(found, key=found.__getitem__) for found in groups if found)
+
+
+def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
+    """Delete the log groups that no stack has; yield what was deleted, and what could not be.
+
+    With `removal_policy = "retain"` the function's log stays, unless its stack was never complete.
+    """
+    client = session.create_client("logs", region_name=environment.region)
+    try:
+        left = _left(session, environment, client)
+    except ClientError as error:
+        yield f"note: logs of earlier deploys may be left: {error}"
+        return
+    for name in left:
+        try:
+            client.delete_log_group(logGroupName=name)
+        except ClientError as error:
+            command = f"aws logs delete-log-group --log-group-name {name}"
+            yield f"note: {name} is left: {error}; to delete it: {command}"
+        else:
+            yield f"deleted the log group {name}, which no stack has"
+
+
+def _left(session: Session, environment: EnvironmentSettings, client: Any) -> list[str]:
+    # The groups come before the stacks: one that another deploy makes meanwhile is not in the list.
+    found = [
+        name
+        for prefixes in _prefixes(environment).values()
+        for prefix in prefixes
+        for name in _groups(client, prefix)
+    ]
+    stacks = session.create_client("cloudformation", region_name=environment.region)
+    used = {
+        name
+        for stack in _prefixes(environment)
+        if _status(stacks, stack)
+        for name in resources_of(stacks, stack, _LOG_GROUP)
+    }
+    left = [name for name in found if name not in used]
+    kept = function_logs(environment)
+    if environment.removal_policy == "retain" and any(name.startswith(kept) for name in left):
+        failed = {
+            name
+            for stack in deleted_stacks(stacks, endpoint_stack_name(environment.name))
+            for name in _if_never_complete(stacks, stack)
+        }
+        left = [name for name in left if name in failed or not name.startswith(kept)]
+    return left
+
+
+def _if_never_complete(client: Any, stack: str) -> set[str]:
+    """Return the log groups of a stack, by its id; none if its creation succeeded."""
+    events = list(listed(client, "describe_stack_events", "StackEvents", StackName=stack))
+    for event in events:
+        if event["PhysicalResourceId"] == stack and event["ResourceStatus"] == "CREATE_COMPLETE":
+            return set()
+    return {event["PhysicalResourceId"] for event in events if event["ResourceType"] == _LOG_GROUP}
+
+
+def _groups(client: Any, prefix: str) -> dict[str, int]:
+    """Return when the log groups were made whose names begin so."""
+    found = listed(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    return {group["logGroupName"]: group["creationTime"] for group in found}
+
+
+def _status(client: Any, stack: str) -> str:
+    """Return the status of a stack; nothing without one."""
+    found = look_up(client.describe_stacks, StackName=stack)
+    return str(found["Stacks"][0]["StackStatus"]) if found else ""
+
+
+def _prefixes(environment: EnvironmentSettings) -> dict[str, tuple[str, ...]]:
+    """Return how the names of log groups begin, by the stack that makes them."""
+    parts = {
+        endpoint_stack_name(environment.name): (_FUNCTION, _CHECK),
+        server_stack_name(environment.name): (_TASKS,),
+    }
+    return {stack: tuple(f"{stack}-{name}" for name in names) for stack, names in parts.items()}

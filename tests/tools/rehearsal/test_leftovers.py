@@ -1,0 +1,178 @@
+"""Logs and buckets without a stack, in the emulated AWS: what is left, and who deletes it."""
+
+import io
+import json
+import time
+from uuid import uuid4
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
+from operations import cleanup, command
+
+WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
+NO_FUNCTION = {"ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:none"}
+
+
+def _logs(*names):
+    log_group = {"Type": "AWS::Logs::LogGroup", "DeletionPolicy": "Retain"}
+    return {f"{name}1A2B3C4D": log_group for name in names}
+
+
+PROGRAMS = _logs("EndpointEmbedderLogs", "EndpointCheckLogs")
+
+
+class _Account:
+    """The stacks and the log groups of an environment with a policy, and of no other."""
+
+    def __init__(self, aws, policy):
+        self.stacks, self.logs = aws.client("cloudformation"), aws.client("logs")
+        self.s3 = aws.client("s3")
+        model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+        name = f"e{uuid4().hex[:8]}"
+        self.environment = EnvironmentSettings(name=name, model=model, removal_policy=policy)
+
+    def create(self, part, resources, *, fails=False):
+        """Create a stack, and return its log groups."""
+        name = f"EmbeddingKit-{self.environment.name}-{part}"
+        last = max(resources)
+        broken = {"Type": "Custom::Check", "Properties": NO_FUNCTION, "DependsOn": last}
+        body = {"Resources": resources | ({"Broken": broken} if fails else {})}
+        before = self.groups()
+        self.stacks.create_stack(StackName=name, TemplateBody=json.dumps(body))
+        end = time.monotonic() + 20
+        while (status := self._status(name)).endswith("_IN_PROGRESS") and time.monotonic() < end:
+            time.sleep(0.1)
+        assert status == ("ROLLBACK_COMPLETE" if fails else "CREATE_COMPLETE")
+        return self.groups() - before
+
+    def _status(self, name):
+        return self.stacks.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+
+    def delete(self, part="Endpoint"):
+        name = f"EmbeddingKit-{self.environment.name}-{part}"
+        self.stacks.delete_stack(StackName=name)
+        self.stacks.get_waiter("stack_delete_complete").wait(StackName=name, **WAIT)
+
+    def buckets(self):
+        return {bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]}
+
+    def groups(self):
+        prefix = f"EmbeddingKit-{self.environment.name}"
+        found = self.logs.describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]
+        return {group["logGroupName"] for group in found}
+
+    def run(self, *arguments):
+        return cleanup.main([self.environment.name, *arguments])
+
+
+@pytest.fixture(params=["destroy", "retain"])
+def account(request, aws, shell):
+    made = _Account(aws, request.param)
+    shell.setattr(command, "load_environment", lambda *_, **__: made.environment)
+    yield made
+    for name in made.groups():
+        made.logs.delete_log_group(logGroupName=name)
+
+
+def test_the_logs_of_a_failed_first_deploy_stay_until_one_succeeds(account, capsys):
+    """The failed deploy names them. The stack's own logs and those of others are not touched."""
+    failed = account.create("Endpoint", PROGRAMS, fails=True)
+    assert len(failed) == 2
+    assert account.run("--after", "failed-deploy") == 1
+    notes = capsys.readouterr().err.splitlines()[:-1]
+    assert sorted(notes) == [
+        f"note: a log of it: aws logs tail {name} --since 1h" for name in sorted(failed)
+    ]
+    account.delete()
+    again = account.create("Endpoint", PROGRAMS, fails=True)
+    account.delete()
+    standby = account.create("Batch", _logs("EndpointEmbedderLogs", "ServerLogs"))
+    tasks = account.create("Server", _logs("ServerLogs"), fails=True)
+    account.delete("Server")
+    served = account.create("Endpoint", PROGRAMS)
+    assert account.groups() == failed | again | standby | tasks | served
+    assert account.run("--after", "deploy") == 0
+    assert account.groups() == standby | served
+    assert capsys.readouterr().out.count("deleted the log group ") == 5
+    assert account.run("--after", "deploy") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_destroy_deletes_the_logs_that_the_policy_does_not_retain(account):
+    """Those of a failed first deploy too; the function's log of a deployed stack may stay."""
+    account.create("Endpoint", PROGRAMS, fails=True)
+    account.delete()
+    served = account.create("Endpoint", PROGRAMS)
+    account.delete()
+    assert account.run("--after", "destroy") == 0
+    kept = {name for name in served if "Embedder" in name}
+    assert account.groups() == (kept if account.environment.removal_policy == "retain" else set())
+
+
+def test_logs_that_may_not_be_deleted_fail_no_deploy(account, shell, capsys):
+    """Without the permission, a note has the command."""
+    (name, _) = sorted(account.create("Endpoint", PROGRAMS, fails=True))
+    account.delete()
+    account.create("Endpoint", PROGRAMS)
+
+    def deny(**_):
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "any")
+
+    class _Session(Session):
+        def create_client(self, service, **given):
+            client = super().create_client(service, **given)
+            client.meta.events.register(f"before-parameter-build.logs.{denied}", deny)
+            return client
+
+    shell.setattr(cleanup, "session_for", lambda *_, **__: _Session())
+    denied = "DeleteLogGroup"
+    assert account.run("--after", "deploy") == 0
+    assert f"to delete it: aws logs delete-log-group --log-group-name {name}" in (
+        capsys.readouterr().err
+    )
+    denied = "DescribeLogGroups"
+    assert account.run("--after", "deploy") == 0
+    assert "note: logs of earlier deploys may be left: " in capsys.readouterr().err
+
+
+DOCUMENTS = {"Documents": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate"}}
+
+
+@pytest.mark.parametrize("branch", [True, False])
+def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch):
+    """With all versions of them, after a question. Those of other environments stay, and are named.
+
+    The branch can be deployed again, also if its first destroy was interrupted.
+    """
+    account.environment = account.environment.model_copy(
+        update={"branch_of": "dev", "removal_policy": "destroy"} if branch else {}
+    ).model_copy(update={"index": VectorIndexSettings(), "ingest": IngestSettings()})
+    shell.setattr("sys.stdin", io.StringIO("n\n"))
+    account.run("--before", "destroy")
+    assert ("its documents, in 1234" in capsys.readouterr().err) == branch
+    buckets = set()
+    for _ in range(2):
+        before = account.buckets()
+        account.create("Index", DOCUMENTS)
+        (bucket,) = account.buckets() - before
+        buckets.add(bucket)
+        account.s3.put_bucket_versioning(
+            Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
+        )
+        for body in (b"one", b"two"):
+            account.s3.put_object(Bucket=bucket, Key="a.md", Body=body)
+        account.s3.delete_object(Bucket=bucket, Key="a.md")
+        account.delete("Index")
+    assert account.run("--after", "destroy") == 0
+    printed = capsys.readouterr().out
+    if branch:
+        assert not account.buckets() & buckets
+        assert all(f"deleted the bucket {name} with" in printed for name in buckets)
+        assert account.run("--after", "destroy") == 0
+    else:
+        assert account.buckets() >= buckets
+        assert all(f"aws s3 rb --force s3://{name}\n" in printed for name in buckets)
