@@ -79,6 +79,18 @@ def large_files_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a folder that is this repository, with environments as shipped: users edit theirs."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for path in ROOT.iterdir():
+        (folder / path.name).symlink_to(path)
+    (folder / "environments").unlink()
+    (folder / "environments").symlink_to(ROOT / "tests" / "fixtures" / "environments")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """Return the folder of all-MiniLM-L6-v2, which tests must not change."""

@@ -11,7 +11,8 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
-from tests.stacks.conftest import environments, synthesized
+from operations import command
+from tests.stacks.conftest import SHIPPED, environments, synthesized
 
 __all__ = ["environments", "synthesized"]
 
@@ -92,6 +93,12 @@ class Stubbed:
     def done(self) -> None:
         for stub in self.stubs.values():
             stub.assert_no_pending_responses()
+
+
+@pytest.fixture(autouse=True)
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands read the environments as shipped: users edit theirs."""
+    monkeypatch.setattr(command, "ENVIRONMENTS", SHIPPED)
 
 
 @pytest.fixture

@@ -24,18 +24,6 @@ BARE = {
 }
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """Return a folder that is this repository with its environments as shipped."""
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    for path in ROOT.iterdir():
-        (folder / path.name).symlink_to(path)
-    (folder / "environments").unlink()
-    (folder / "environments").symlink_to(ROOT / "tests" / "fixtures" / "environments")
-    return folder
-
-
 def synth(clone: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the app with these environment variables and no others of this shell."""
     return subprocess.run(

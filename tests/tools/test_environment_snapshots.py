@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from embedding_kit.environment_file import load_environment
 from tools import environment_snapshots
+from tools.rehearsal.machine import edit_environments
 from tools.synthesis import Stack, synthesize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,17 +180,7 @@ def test_environments_that_a_user_edits_change_no_test(tmp_path):
     shutil.copytree(ROOT, copy, ignore=left_out, symlinks=True)
     for path in (".venv", ".cache", "scripts/node_modules"):
         (copy / path).symlink_to(ROOT / path)
-    environments = copy / "environments"
-    shutil.rmtree(environments / "__snapshots__")
-    (environments / "staging.toml").unlink()
-    production = environments / "production.toml"
-    production.write_text(production.read_text().replace("# accept_license", "accept_license"))
-    callers = '[callers]\nprincipals = ["arn:aws:iam::111122223333:role/search"]\n'
-    (environments / "dev.toml").write_text(
-        f"{DEV}[function]\nmemory_mb = 2048\ntimeout = '7s'\n[index]\n{callers}"
-    )
-    (environments / "search-eu.toml").write_text(f'region = "eu-central-1"\n{DEV}[index]\n')
-    assert load_environment("production", folder=environments).budget
+    edit_environments(copy / "environments")
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "tests/stacks", "tests/docs"],

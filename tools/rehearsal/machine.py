@@ -1,9 +1,9 @@
 """Run the tests on a reader's machine: a new Debian with Python alone and an ordinary user.
 
 The user has no Git, curl or Docker, has downloaded the repository as a folder without `.git`, into
-a path with a space and a letter that is not ASCII, keeps files private (umask 077), and has the
-locale C and another time zone. Python is the one of pyenv, in the Debian of this machine, or that
-of the release that ships it.
+a path with a space and a letter that is not ASCII, keeps files private (umask 077), has the locale
+C and another time zone, and has edited `environments/`. Python is the one of pyenv, in the Debian
+of this machine, or that of the release that ships it.
 
 This needs root, and a Debian with its mirror. Without a version, the number of commits chooses it.
 """
@@ -63,7 +63,21 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="machine-") as name:
         folder = Path(name)
         copy_files(_ROOT, folder / "files")
+        edit_environments(folder / "files" / "environments")
         return subprocess.run(_command(version, folder, args.tests), check=False).returncode
+
+
+def edit_environments(folder: Path) -> None:
+    """Change, add and remove environments as users do: no test depends on theirs."""
+    text = (folder / "dev.toml").read_text(encoding="utf-8").replace("1769", "3008")
+    place = 'account = "111122223333"\nregion = "eu-central-1"\n'
+    callers = '[callers]\nprincipals = ["arn:aws:iam::111122223333:role/search"]\n'
+    (folder / "dev.toml").write_text(f"{place}{text}{callers}", encoding="utf-8")
+    (folder / "search-eu.toml").write_text(f"{place}{text}[index]\n[ingest]\n", encoding="utf-8")
+    production = (folder / "production.toml").read_text(encoding="utf-8")
+    accepted = production.replace("# accept_license", "accept_license").replace("500.0", "900.0")
+    (folder / "production.toml").write_text(accepted, encoding="utf-8")
+    (folder / "staging.toml").unlink()
 
 
 def _commits() -> int:

@@ -3,6 +3,7 @@
 The functions run their own code, so each deploy is complete, with its release check.
 """
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,9 @@ def run(root: Path, tmp_path_factory):
     """Return a shell in a copy of the repository with `dev` and six other environments."""
     folder = tmp_path_factory.mktemp("build")
     checkout = copy_checkout(root, folder / "checkout", "dev")
+    # Users edit theirs.
+    shipped = root / "tests" / "fixtures" / "environments"
+    shutil.copytree(shipped, checkout.file.parent, dirs_exist_ok=True)
     changes: dict[str, dict[str, Any]] = {
         "next": {"function": {"memory_mb": 2048}},
         "other": {"model": {"name": "mine/other"}},

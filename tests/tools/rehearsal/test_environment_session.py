@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.settings import Model
-from operations import preflight
+from operations import command, preflight
 from operations.environment_session import session_for
 from tools.rehearsal.deploy.emulator import ACCOUNT
 
@@ -78,7 +78,7 @@ def test_invalid_credentials_and_a_missing_region_are_errors(shell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [["--profile", "other"], ["--profile=other"]])
-def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given):
+def test_a_profile_comes_before_all_other_credentials(aws, clone, tmp_path, given):
     """`scripts/rollback` acts with the profile's credentials, whatever the shell has."""
     config = tmp_path / "config"
     config.write_text(
@@ -91,7 +91,7 @@ def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given
 
     def accounts(*arguments):
         done = subprocess.run(
-            [root / "scripts" / "rollback", "dev", *arguments],
+            [clone / "scripts" / "rollback", "dev", *arguments],
             env=shell,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -108,8 +108,9 @@ def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given
 
 
 @pytest.mark.parametrize("option", [[], ["--diff"]])
-def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, capsys, option):
+def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, clone, capsys, option):
     """The checks before a deploy or a comparison do not each say it again."""
+    shell.setattr(command, "ENVIRONMENTS", clone / "environments")
     shell.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
     assert preflight.main(["dev", *option]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -117,7 +118,8 @@ def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, capsys, opt
     assert "; log in (`aws sso login`), choose a profile" in line
 
 
-def test_a_comparison_needs_only_the_place(shell, capsys):
+def test_a_comparison_needs_only_the_place(shell, clone, capsys):
     """The checks of a deploy, and its question about the account, are not for it."""
+    shell.setattr(command, "ENVIRONMENTS", clone / "environments")
     assert preflight.main(["dev", "--diff"]) == 0
     assert capsys.readouterr().err == ""
