@@ -57,6 +57,12 @@ def python_with_litellm() -> Path:
 
 
 @pytest.fixture(scope="session")
+def python_with_infinity() -> Path:
+    """Return the Python of the environment with the clients of infinity and Mistral."""
+    return pinned_environment("recipes-infinity", FOLDER / "infinity.txt")
+
+
+@pytest.fixture(scope="session")
 def node_modules() -> Path:
     """Return a folder with the npm packages of the recipes."""
     return installed()

@@ -41,11 +41,22 @@ texts = {texts!r}
 found = ranker.run(query={query!r}, documents=[Document(content=text) for text in texts])
 print(json.dumps([[texts.index(one.content), one.score] for one in found["documents"]]))
 """
+INFINITY = """
+import json
+from infinity_client import Client
+from infinity_client.api.default import rerank
+from infinity_client.models import RerankInput
+
+body = RerankInput(query={query!r}, documents={texts!r}, top_n=2, model="{model}")
+found = rerank.sync(client=Client(base_url="{url}"), body=body)
+print(json.dumps([[one.index, one.relevance_score] for one in found.results]))
+"""
 PROGRAMS = {
     "litellm, Cohere's API": (LITELLM, "python_with_litellm", "cohere/any", ""),
     "litellm, Jina's API": (LITELLM, "python_with_litellm", "jina_ai/any", "/v1/rerank"),
     "litellm, TEI's API": (LITELLM, "python_with_litellm", "huggingface/any", ""),
     "Haystack": (HAYSTACK, "python", "any", ""),
+    "infinity": (INFINITY, "python_with_infinity", "any", ""),
 }
 
 
