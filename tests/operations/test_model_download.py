@@ -125,6 +125,7 @@ def test_an_object_that_is_replaced_meanwhile(folder):
         ({"notes.txt": b""}, "found: notes.txt"),
         ({"modules.json": b"", "../x": b""}, "path of a file in a folder; found: '../x'"),
         ({"modules.json": b"", "a//b": b""}, "path of a file in a folder; found: 'a//b'"),
+        ({"modules.json": b"", "s3-objects.json": b""}, "a folder; found: 's3-objects.json'"),
     ],
 )
 def test_objects_that_are_no_folder(folder, files, message):

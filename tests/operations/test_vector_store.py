@@ -142,6 +142,14 @@ def test_an_index_is_unused_if_nothing_names_it(account, store):
     # $LATEST has the newest one.
     gone = {("embedder", "1"), ("embedder", "2")}
     assert unused_indexes(account, store, gone=gone) == [f"{INDEX}index-{name}" for name in "ab"]
+    # A version of another function may have the same number.
+    account.make_function("of-others", "b")
+    account.functions.publish_version(FunctionName="of-others")
+    account.functions.update_function_configuration(
+        FunctionName="of-others", Environment={"Variables": {}}
+    )
+    assert unused_indexes(account, store, gone=gone) == [f"{INDEX}index-a"]
+    account.functions.delete_function(FunctionName="of-others")
     delete_indexes(account, unused_indexes(account, store), region=None)
     assert account.indexes() == ["b", "c"]
     assert unused_indexes(account, store) == []

@@ -229,6 +229,15 @@ def test_no_work_begins_that_could_not_end(world, left, failed):
     assert world.handle(world.event("a.md"), left=left) == failed
 
 
+def test_a_comparison_leaves_out_what_is_no_document(world):
+    """As events do: drafts and hidden files are not searched."""
+    for key in ("_drafts/a.md", "a/.b.md", "_c.md"):
+        world.put(key, "words")
+    world.put("a/e.md", "words")
+    assert world.reconcile()["documents"] == 1
+    assert {each.metadata["document"] for each in world.index.vectors.values()} == {"a/e.md"}
+
+
 def test_a_document_that_is_gone_leaves_an_empty_list(world):
     """So the nightly comparison does not look at it for ever."""
     world.add("a.md", "words")
