@@ -172,6 +172,17 @@ def test_what_is_not_in_a_template_is_in_the_snapshot(check, folder):
         ]
 
 
+@pytest.mark.parametrize("name", ["dev", "production", "staging"])
+def test_a_file_as_shipped_has_its_snapshot(name, monkeypatch, capsys):
+    """A changed template changes it; of a file that a user has edited, the command says so."""
+    file = ROOT / "environments" / f"{name}.toml"
+    shipped = ROOT / "tests" / "fixtures" / "environments" / file.name
+    if not file.exists() or file.read_bytes() != shipped.read_bytes():
+        pytest.skip("edited")
+    monkeypatch.setenv("CI", "true")
+    assert environment_snapshots.main([name]) == 0, capsys.readouterr()
+
+
 @pytest.mark.slow
 def test_environments_that_a_user_edits_change_no_test(tmp_path):
     """The tests that once read them pass where files are changed, added and removed."""
