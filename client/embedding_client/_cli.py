@@ -42,7 +42,7 @@ _OPTIONS = {
 _EXAMPLES = f"""\
 examples:
   embed "some text"                  print dimensions, first numbers, space
-  cat notes.txt | embed              print each line with its vector as JSON
+  cat notes.txt | embed --json       print each line with its vector as JSON
   embed --file notes.csv --column body --output notes.parquet
                                      embed a file; run it again to resume
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy

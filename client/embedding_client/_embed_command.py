@@ -17,7 +17,7 @@ import numpy.typing as npt
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to, note_space
 from embedding_client._errors import ConfigurationError, FileError, print_error
-from embedding_client._file_embedding import embed_file, embed_stream
+from embedding_client._file_embedding import embed_file, embed_stream, nothing_in
 from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
 from embedding_client._readers import Record, Row, Source, problem_of
@@ -152,6 +152,8 @@ def rerank(args: argparse.Namespace) -> int:
     """Run `embed rerank`: print the texts of a file with their scores, the best first."""
     with _source(args) as source:
         passages = source.texts()
+        if not passages:
+            raise nothing_in(source.name, "rank")
     with _connected(args) as client:
         found = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
     for one in found:

@@ -319,9 +319,9 @@ def unreadable(row: Row) -> Rejected:
     return {"error": row.problem, "code": None}
 
 
-def nothing_in(name: str) -> FileError:
+def nothing_in(name: str, use: str = "embed") -> FileError:
     """Return the error of an input without a row."""
-    return FileError(f"{name} is empty: there is nothing to embed.")
+    return FileError(f"{name} is empty: there is nothing to {use}.")
 
 
 def row_error(name: str, row: Row, rejected: Rejected) -> FileError:

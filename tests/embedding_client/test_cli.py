@@ -109,6 +109,9 @@ def test_an_input_without_texts_is_an_error(*, embed, tmp_path, monkeypatch, nam
     assert not (tmp_path / "out.jsonl").exists()
     (tmp_path / name).write_text({"a.csv": "text\nb\n", "a.json": '["b"]'}.get(name, '"b"\n'))
     assert embed("--file", name, *to)[0] == 0
+    (tmp_path / "none.txt").touch()
+    code, out, err = embed("rerank", "a query", "none.txt")
+    assert (code, out, err) == (1, "", "error: none.txt is empty: there is nothing to rank.\n")
 
 
 def test_an_empty_pipe_is_an_error(piped):
