@@ -86,6 +86,13 @@ def test_other_messages_have_json_rpcs_codes(message, status, code):
     assert (found, answer["error"]["code"]) == (status, code)
 
 
+def test_an_id_is_a_text_or_a_whole_number():
+    """The error says so, and has what was found."""
+    _, answer = send({**PING, "id": 1.5})
+    allowed = '"id" must be a string or a whole number; found the number 1.5.'
+    assert answer["error"]["message"] == allowed
+
+
 def test_a_fault_shows_no_internals():
     """It is a server error, and not an answer of the tool."""
     session = HashSession()
