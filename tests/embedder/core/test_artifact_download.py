@@ -174,6 +174,7 @@ def test_a_start_after_one_that_was_killed_gets_the_artifact(fetch, server, arti
 def test_a_second_start_uses_what_the_first_one_downloaded(fetch, server, artifact):
     """A finished folder is not downloaded again."""
     first = fetch()
+    assert first.stat().st_mode & 0o077 == 0
     server.requests.clear()
     assert fetch() == first
     assert server.requests == []
