@@ -230,12 +230,14 @@ class _Items:
     def network(self) -> Amounts:
         """Count the interface endpoints that callers and functions in a private network need.
 
-        One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and
-        functions in a VPC. They are in no template: other environments in the VPC may share them.
-        Gateway endpoints and a function's network interfaces cost nothing, data next to nothing.
+        One of Lambda's API for callers that invoke, and for functions in a VPC one of S3 Vectors
+        with an index, and one of SQS with documents. They are in no template: other environments in
+        the VPC may share them. Gateway endpoints and a function's network interfaces cost nothing,
+        data next to nothing.
         """
         network, invoked = self.environment.network, self.environment.callers.invoke
-        endpoints = invoked + bool(network is not None and self._count("S3Vectors::Index"))
+        parts = ("S3Vectors::Index", "SQS::Queue") if network else ()
+        endpoints = invoked + sum(bool(self._count(part)) for part in parts)
         if endpoints:
             zones = len(network.subnets) if network else _ZONES
             yield "interface_endpoint", "VPC endpoints", endpoints * zones * HOURS

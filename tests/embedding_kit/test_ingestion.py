@@ -135,3 +135,46 @@ def test_the_key_of_the_kits_own_bucket_may_be_used(synthesize, model):
 def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
     """No document is ever changed."""
     assert allowed(template, MAY + MAY_NOT) == MAY
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_the_queues_have_the_apps_key(synthesize, model, encrypted):
+    """The rule may use it, for this account, and the function through SQS alone."""
+
+    def build(stack):
+        Ingestion(
+            stack,
+            "Ingestion",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model),
+            settings=IngestSettings(source="s3://documents/"),
+            hosting=Hosting(environment_encryption=kms.Key(stack, "Key") if encrypted else None),
+        )
+
+    found = synthesize(build).to_json()["Resources"].values()
+    queues = [one["Properties"] for one in found if one["Type"] == "AWS::SQS::Queue"]
+    assert len(queues) == 2
+    for queue in queues:
+        assert ("KmsMasterKeyId" in queue) is encrypted
+        assert ("SqsManagedSseEnabled" in queue) is not encrypted
+    if not encrypted:
+        return
+    (key,) = (one["Properties"] for one in found if one["Type"] == "AWS::KMS::Key")
+    (events,) = (
+        statement
+        for statement in key["KeyPolicy"]["Statement"]
+        if statement["Principal"].get("Service") == "events.amazonaws.com"
+    )
+    assert events["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
+    assert events["Condition"]["StringEquals"].keys() == {"aws:SourceAccount"}
+    used = [
+        (statement["Action"], statement["Condition"]["StringEquals"])
+        for one in found
+        if one["Type"] == "AWS::IAM::Policy"
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        if "kms:" in str(statement["Action"])
+    ]
+    (actions, only) = used.pop()
+    assert actions == ["kms:Decrypt", "kms:GenerateDataKey"]
+    assert resolved(only["kms:ViaService"]) == "sqs.us-east-1.amazonaws.com"
+    assert not used

@@ -53,6 +53,7 @@ no_keys = true
 """,
     "network": DEV
     + """[index]
+[ingest]
 [network]
 vpc = "vpc-0123456789abcdef0"
 subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1", "subnet-0123456789abcdef2"]

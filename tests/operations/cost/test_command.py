@@ -161,8 +161,8 @@ def test_a_cost_needs_no_accepted_license(cost):
                 "server, public addresses": None,
             },
         ),
-        # Two in three zones; one in two for callers alone.
-        ("network", [], {"VPC endpoints": 2 * 3 * 730 * 0.01}),
+        # Three in three zones; one in two for callers alone.
+        ("network", [], {"VPC endpoints": 3 * 3 * 730 * 0.01}),
         ("invoked", [], {"VPC endpoints": 2 * 730 * 0.01}),
         # Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB.
         (
