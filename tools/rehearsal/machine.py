@@ -34,6 +34,7 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
     "TZ": "NPT-5:45",
     "TMPDIR": "/tmp/a b",  # noqa: S108 - of the new Debian
+    "PIP_CERT": _CERTIFICATES,  # an older pip trusts its own
 }
 #: How this machine reaches the internet.
 _PASSED = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
