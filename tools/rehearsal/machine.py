@@ -33,14 +33,12 @@ _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "LC_ALL": "C",
     "TZ": "NPT-5:45",
-    "TMPDIR": "/tmp/a b",  # noqa: S108 - of the new Debian
     "PIP_CERT": _CERTIFICATES,  # an older pip trusts its own
 }
 #: How this machine reaches the internet.
 _PASSED = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 _TESTS = """
 umask 077
-mkdir "$TMPDIR"
 cd "$1"
 shift
 source scripts/setup

@@ -38,7 +38,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess:
 
 
 def folder_of(done: subprocess.CompletedProcess) -> Path:
-    return Path(re.search(r"shards to (\S+)\n", done.stderr)[1])
+    return Path(re.search(r"shards to (.+)\n", done.stderr)[1])
 
 
 def test_all_texts_have_the_engines_vectors(command, minilm_artifact):
@@ -61,7 +61,7 @@ def test_no_process_outlives_a_killed_parent(command, source, ending):
     for number in range(300):
         (source / f"more-{number}.jsonl").write_text(json.dumps({"id": f"m{number}", "text": "a"}))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-        vectors = Path(re.search(rb"shards to (\S+)\n", started.stderr.readline())[1].decode())
+        vectors = Path(re.search(rb"shards to (.+)\n", started.stderr.readline())[1].decode())
         while not list(vectors.glob("part-*.parquet")):
             assert started.poll() is None
             time.sleep(0.01)
