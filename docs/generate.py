@@ -58,7 +58,7 @@ def errors_tree() -> str:
     """Return the tree in the docstring of the client's errors."""
     tree = (errors.__doc__ or "").partition("\n\n")[2]
     lines = [line.removeprefix("    ") for line in tree.rstrip().splitlines()]
-    return "\n".join(["```", *lines, "```"])
+    return "\n".join(["```text", *lines, "```"])
 
 
 def with_block(text: str, name: str, content: str) -> str:
@@ -183,7 +183,7 @@ def _passages(page: str) -> str:
     found = _PASSAGE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     if not found:
         raise ValueError(f"a page of the skill must have a passage for it; found none in {page}")
-    text = re.sub(r"<!-- not run: .*? -->\n", "", "\n".join(found))
+    text = re.sub(r"<!-- (not run: .*?|needs AWS) -->\n", "", "\n".join(found))
     text = re.sub(r"\]\((#[^)]+)\)", rf"]({page}\1)", text)
     text = re.sub(r"^## ", "### ", text, flags=re.MULTILINE)
     return re.sub(r"\]\((?!https?:)", "](../../", text)

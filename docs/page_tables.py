@@ -60,7 +60,7 @@ def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
 def example_table() -> str:
     """Return the output of the command for `staging`, which is on demand."""
     environment = load_environment("staging", folder=_SHIPPED, licensed=False)
-    return f"```\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
+    return f"```text\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
 
 
 def length_table() -> str:
@@ -82,7 +82,7 @@ def length_table() -> str:
         rows.append(
             [
                 f"{tokens:,}",
-                f"{1000 * scenario.seconds:.0f}",
+                f"{1000 * scenario.seconds:,.0f}",
                 *(f"${usd(priced[name](prices, scenario)):.2f}" for name in shown),
                 *("never" if point is None else f"from {number(point)}" for point in points),
             ]
@@ -293,7 +293,7 @@ def _cell(found: dict[str, Any], key: str) -> str:
     values = found.get(key)
     if not values:
         return _refused(found)
-    return f"{median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+    return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
 
 def _refused(found: dict[str, Any]) -> str:

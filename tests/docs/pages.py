@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVED = "http://127.0.0.1:9000"
 #: Those of a package are its description in the package index.
 OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
-OF_EXAMPLE = ROOT / "docs" / "examples" / "app" / "README.md"
 _OF_ROOT = [ROOT / name for name in ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md")]
-PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.md")])
+_DOCS = [path for path in (ROOT / "docs").rglob("*.md") if "handbook" not in path.parts]
+PAGES = sorted([*_OF_ROOT, *OF_PACKAGES, *_DOCS])
 #: Pages with examples for other environments, in which tests/recipes runs them.
 RECIPES = ROOT / "docs" / "recipes.md"
 #: Its commands run everywhere.
@@ -31,14 +31,27 @@ SEARCH = ROOT / "docs" / "search.md"
 #: tests/docs/test_skill.py and the rehearsal run it.
 SKILL = ROOT / "docs" / "skills" / "embedding-kit" / "SKILL.md"
 BLOCK = re.compile(
-    r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
+    r"^(?P<indent> *)(?:<!-- (?:not run: (?P<reason>[^>]+)|(?P<aws>needs AWS)) -->\n(?P=indent))?"
+    r"```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$"
+    # Text right below it is what it prints.
+    r"(?:(?=\n\n```text\n(?P<output>.*?)^```$))?",
+    re.DOTALL | re.MULTILINE,
 )
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Return the examples of a page, without those that cannot run."""
-    found = BLOCK.finditer(text)
-    return [one["code"] for one in found if one["language"] == language and not one["reason"]]
+    """Return the examples of a page, without those that cannot run or need AWS."""
+    return [
+        one["code"]
+        for one in BLOCK.finditer(text)
+        if one["language"] == language and not one["reason"] and not one["aws"]
+    ]
+
+
+def prints(block: "re.Match[str]", printed: str) -> bool:
+    """Return whether a program has printed what the page shows, in which `…` is anything."""
+    shown = re.escape((block["output"] or "").rstrip()).replace("…", ".*")
+    return re.search(shown, printed, re.DOTALL) is not None
 
 
 def run_examples(page: Path, section: str, url: str, folder: Path) -> list[str]:

@@ -11,8 +11,8 @@ from tools.local_endpoint.endpoint import endpoint
 
 from . import pages
 from .pages import (
-    BASH,
     BATCH,
+    BLOCK,
     FINETUNE,
     NEEDS_CURL,
     PAGES,
@@ -24,6 +24,7 @@ from .pages import (
     SERVED,
     SKILL,
     blocks,
+    prints,
 )
 
 README = ROOT / "README.md"
@@ -82,15 +83,10 @@ def run(url, tmp_path, minilm_artifact):
 
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_examples_run(page, run):
-    """The Python examples of a page run in one process, in order."""
-    run(PYTHON, "\n".join(examples(page, "python")))
-
-
-@pytest.mark.parametrize("page", pages_with("bash"))
-def test_shell_examples_run(page, run):
-    """Each block of commands runs in a new shell, and prints something."""
-    for block in examples(page, "bash"):
-        assert run(BASH, block)
+    """The Python examples of a page run in one process, in order, and print what it shows."""
+    printed = run(PYTHON, "\n".join(examples(page, "python")))
+    for one in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        assert one["language"] != "python" or one["reason"] or prints(one, printed), one["output"]
 
 
 @pytest.mark.parametrize("name", generate["GENERATED"])

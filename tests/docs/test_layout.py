@@ -60,6 +60,12 @@ def _of_lines(lines: list[str], blocks: list[_Block]) -> Iterator[tuple[int, str
             yield number, "a row outside of a table"
         if bar and number in rows and _cells(line) != _cells(lines[rows[number]]):
             yield number, "a row with other cells than the head"
+        if (
+            bar
+            and "port" not in line
+            and re.search(r"\| \d{4,}(\.\d+)?( \([\d.]+\))? (?=\|)", line)
+        ):
+            yield number, "a number without a comma"
         if not bar and re.search(r"\S  +\S", line):
             yield number, "two spaces"
         if line != line.rstrip():
@@ -105,6 +111,7 @@ def test_a_page_is_whole(page):
         ("# A\n\nB.\n\n## C\n", "line 5: a heading without text"),
         ("# A\n\nB.\n\n\nC.\n", "line 5: two blank lines"),
         ("# A\n\nB.  C.\n", "line 3: two spaces"),
+        ("# A\n\nB.\n\n|a|\n|-|\n| 1000 (0.3) |\n", "line 7: a number without a comma"),
     ],
 )
 def test_what_is_cut_off_is_found(text, fault):

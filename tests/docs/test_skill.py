@@ -1,13 +1,11 @@
-"""The skill for agents has the form that they read, and its commands run.
+"""The skill for agents has the form that they read.
 
-tests/operations/test_migration.py runs those of a migration, and the rehearsal those of a deploy.
+test_commands.py runs its commands, tests/operations/test_migration.py those of a migration, and the
+rehearsal those of a deploy.
 """
 
 import re
-import shlex
-import subprocess
 
-import pytest
 import yaml
 
 from .pages import ROOT, SKILL
@@ -24,16 +22,3 @@ def test_an_agent_finds_the_skill():
     assert len(fields["compatibility"]) <= 500
     assert len(body.splitlines()) < 500
     assert str(SKILL.relative_to(ROOT / "docs")) in (ROOT / "docs" / "llms.txt").read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_the_commands_of_size_run():
-    """From a clone, without an account."""
-    size = SKILL.read_text("utf-8").partition("## Size")[2].partition("## Deploy")[0]
-    commands = re.findall(r"^    (.+)$", size, re.MULTILINE)
-    assert commands
-    for command in commands:
-        ran = subprocess.run(
-            shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert (ran.returncode, "costs $" in ran.stdout) == (0, True), ran.stderr

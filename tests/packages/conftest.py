@@ -33,21 +33,31 @@ def wheels(dist) -> dict[str, Path]:
 class Environment:
     """A virtual environment in which nothing but wheels is installed."""
 
-    def __init__(self, folder: Path, dist: Path) -> None:
+    def __init__(self, folder: Path, dist: Path, *, made: bool = True) -> None:
         self.folder = folder
         self.python = folder / "bin" / "python"
         self._dist = dist
-        uv("venv", "--python", sys.executable, str(folder))
+        if made:
+            uv("venv", "--python", sys.executable, str(folder))
 
     def install(self, *arguments: str) -> None:
         """Install wheels, ours from the folder and the others in the versions of the lock file."""
+        install = ["pip", "install", "--python", str(self.python), "--constraints", self.pins()]
+        uv(*install, "--find-links", str(self._dist), *arguments)
+
+    def resolve(self, resolution: str, *requirements: str) -> None:
+        """Install wheels, the others in the lowest or the highest versions that ours allow."""
+        install = ["pip", "install", "--python", str(self.python), "--resolution", resolution]
+        uv(*install, "--upgrade", "--find-links", str(self._dist), *requirements)
+
+    def pins(self) -> str:
+        """Return the path of the constraints with the versions of the lock file."""
         pins = self._dist / "pins.txt"
         if not pins.exists():
             export = ["export", "--frozen", "--no-hashes", "--no-annotate", "--no-emit-workspace"]
             export += ["--all-groups", "--all-extras", "--project", str(ROOT)]
             uv(*export, "--output-file", str(pins))
-        install = ["pip", "install", "--python", str(self.python), "--constraints", str(pins)]
-        uv(*install, "--find-links", str(self._dist), *arguments)
+        return str(pins)
 
     def packages(self) -> set[str]:
         """Return the names of the installed distributions."""

@@ -1,12 +1,14 @@
-"""The app in examples/ is synthesized outside the repository, with nothing but the wheels."""
+"""The app in examples/ is synthesized in a folder of its own, with the commands of its page."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.docs import pages
+from tests.docs.pages import BASH, BLOCK
 
 from .conftest import ROOT, Environment
 
@@ -17,14 +19,14 @@ CDK = ROOT / "scripts" / "node_modules" / ".bin" / "cdk"
 
 @pytest.fixture(scope="module")
 def environment(dist, tmp_path_factory) -> Environment:
-    """Return the environment next to a copy of the app."""
-    app = tmp_path_factory.mktemp("app")
-    shutil.copytree(ROOT / "docs" / "examples" / "app", app, dirs_exist_ok=True)
-    environment = Environment(app / ".venv", dist)
-    environment.install("--requirement", str(app / "requirements.txt"))
-    # As pip does, which the page names. Byte code must not change the image.
-    packages = next(environment.folder.glob("lib/python3*/site-packages"))
-    environment.run("-m", "compileall", "-q", str(packages / "embedding_kit"))
+    """Return the environment that the page's commands make in a folder with nothing but a clone."""
+    folder = tmp_path_factory.mktemp("folder")
+    (folder / "embedding-kit").symlink_to(ROOT)
+    (block,) = BLOCK.finditer((ROOT / "docs" / "examples" / "app" / "README.md").read_text("utf-8"))
+    commands = block["code"].partition("npx ")[0]
+    environment = Environment(folder / "search" / ".venv", dist, made=False)
+    variables = environment.variables() | {"PWD": str(folder), "PIP_CONSTRAINT": environment.pins()}
+    pages.run([*BASH, commands], folder, **variables)
     return environment
 
 
@@ -35,7 +37,7 @@ def asset(folder: Path, kind: str, key: str) -> Any:
     return found
 
 
-def test_the_app_is_synthesized_from_the_wheels(environment, tmp_path):
+def test_the_app_is_synthesized(environment, tmp_path):
     """With the CDK's command: an endpoint with the image of a checkout, alarms, a grant."""
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     # Without what the command adds to a template.
@@ -54,7 +56,7 @@ def test_the_app_is_synthesized_from_the_wheels(environment, tmp_path):
     assert (context / "embedder" / "aws_lambda" / "handler.py").is_file()
     assert not list(context.rglob("*.pyc"))
 
-    # The same app with this checkout in place of the wheels.
+    # The same app with this checkout in place of the installed packages.
     environment.execute([sys.executable, "app.py"], CDK_OUTDIR=str(inside))
     assert json.loads((inside / "Search.template.json").read_text()) == template
 

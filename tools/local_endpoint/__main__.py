@@ -202,7 +202,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_model(parser)
     for name in _COMPANIONS:
         parser.add_argument(
-            f"--{name}", metavar="MODEL", help=f"served besides, as [{name}]; as --model"
+            f"--{name}",
+            metavar="MODEL",
+            help=f"another model to serve, as [{name}] does; named as for --model",
         )
     parser.add_argument("--port", type=whole(0, 65_535), default=9000, help="default: %(default)s")
     _add_index(parser).add_argument(

@@ -157,7 +157,7 @@ def check_front(snapshot: Snapshot) -> CheckResult:
     if status in {200, 401, 403}:
         return failed(
             f"without a key: {status} instead of 401 invalid_api_key",
-            "deploy the front again: docs/front.md#keys",
+            "deploy the front again: docs/front.md#api-keys",
             status=status,
         )
     return failed(f"without a key: {status}", "docs/runbook.md#front5xx", status=status)

@@ -48,7 +48,7 @@ def caller(run):
 def test_the_skill_deploys_an_endpoint_that_finds_a_document(run, caller, tmp_path):
     """Its commands run as they are written, with the doctor's checks and the caller's role."""
     (tmp_path / "sitecustomize.py").write_text(TO_EMULATOR)
-    (block,) = (one for one in blocks(SKILL.read_text("utf-8"), "bash") if "scripts/deploy" in one)
+    (block,) = (one for one in blocks(SKILL.read_text("utf-8"), "bash") if "deploy faq" in one)
     script = block.replace("arn:aws:iam::111122223333:role/search", caller)
     path = os.pathsep.join([str(tmp_path), run.variables["PYTHONPATH"]])
     printed = run.succeeds("env", f"PYTHONPATH={path}", "bash", "-euo", "pipefail", "-c", script)
