@@ -2,7 +2,10 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -27,8 +30,11 @@ TABLES
 | ARN | of the resource that the description names, in text |
 """
 
-#: Longer lists of values are in the schema and in the error.
+#: Longer lists of values are whole in the schema and in the error.
 _LONGEST = 70
+_DOCS = Path(__file__).parent
+_HEADING = re.compile(r"^#{2,4} (.+)$", re.MULTILINE)
+_TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SECTION = 2
 _TOP = "At the top of the file"
 _PLAIN = str.maketrans("", "", "`[]")
@@ -88,6 +94,8 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
         yield f"As in [`[model]`](#model): {names}.\n"
     elif rows:
         yield "\n".join(["|setting|type|default|description|", "|---|---|---|---|", *rows, ""])
+    if level == _SECTION and path in _examples():
+        yield f"[An example]({_examples()[path]}).\n"
     for name, found in tables.items():
         key = f"{path}.{name}" if path else name
         heading = f"`[[{key}]]`" if is_list(table["properties"][name]) else f"`[{key}]`"
@@ -96,6 +104,19 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
                 group["description"] = table["properties"][name]["description"]
             full = f'{heading} with `kind = "{kind}"`' if len(found) > 1 else heading
             yield from _section(key, group, full, level=min(level + (1 if path else 0), 4))
+
+
+@cache
+def _examples() -> dict[str, str]:
+    """Return the first section of a page that has an example of each table, for a link."""
+    found: dict[str, str] = {}
+    for page in sorted(_DOCS.glob("*.md")):
+        titles = _HEADING.split(page.read_text("utf-8"))
+        for title, text in zip(titles[1::2], titles[2::2], strict=True):
+            for example in _TOML.findall(text):
+                for name in tomllib.loads(example):
+                    found.setdefault(name, f"{page.name}#{anchor(title)}")
+    return found
 
 
 def page_rows(table: dict[str, Any]) -> list[str]:
@@ -128,7 +149,8 @@ def _type(setting: dict[str, Any]) -> str:
     if words == DURATION_ALLOWED:
         return f"{each}duration"
     if words.startswith("one of "):
-        return "number" if len(words) > _LONGEST else words.removeprefix("one of ")
+        values = words.removeprefix("one of ").split(", ")
+        return ", ".join(values if len(words) <= _LONGEST else [*values[:4], "…", values[-1]])
     for number in ("a whole number", "a number"):
         if words.startswith(number):
             bounds = words.removeprefix(number).strip()

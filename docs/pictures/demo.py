@@ -13,8 +13,6 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 TRANSCRIPT = Path(__file__).with_suffix(".txt")
-#: The last step lists the stacks of a deploy; the picture leaves it out.
-_LAST_STEP = "4  "
 _COLUMNS = 80
 
 
@@ -22,7 +20,7 @@ def draw() -> str:
     """Return the picture of a terminal."""
     console = Console(record=True, width=_COLUMNS, file=StringIO(), highlight=False)
     console.print(Text("$ scripts/demo", style="bold"))
-    for line in _shown(TRANSCRIPT.read_text(encoding="utf-8")):
+    for line in TRANSCRIPT.read_text(encoding="utf-8").strip("\n").splitlines():
         console.print(_styled(line), soft_wrap=True)
     # Without the fonts, which the picture would load from another server.
     code_format = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
@@ -30,12 +28,6 @@ def draw() -> str:
         title="scripts/demo", theme=MONOKAI, code_format=code_format, unique_id="demo"
     )
     return "\n".join(line.rstrip() for line in picture.splitlines()) + "\n"
-
-
-def _shown(transcript: str) -> list[str]:
-    lines = transcript.strip("\n").splitlines()
-    last = next(place for place, line in enumerate(lines) if line.startswith(_LAST_STEP))
-    return [*lines[:last], f"{lines[last]} …", "", lines[-1]]
 
 
 def _styled(line: str) -> Text:

@@ -86,16 +86,18 @@ _WAYS = (
         Box(4, "Embedder", "on Lambda", "kit"),
     )),
     Row("Code in a VPC without internet", 150, (
-        Box(0, "Your service", "the client, invoke=", "other"),
+        Box(0, "Your service", "the client, function=", "other"),
         Box(1, "SigV4", "[callers] invoke", "kit"),
         Box(2, "Lambda’s Invoke", "interface endpoint", "AWS"),
         Box(3, "Alias “live”", "", "AWS"),
+        Box(4, "Embedder", "on Lambda", "kit"),
     )),
     Row("Tools that only know a URL and a key", 260, (
         Box(0, "OpenAI’s SDK", "unmodified", "other"),
         Box(1, "API key", "[front], limits each", "kit"),
         Box(2, "API Gateway", "domain, firewall", "AWS"),
         Box(3, "Alias “live”", "", "AWS"),
+        Box(4, "Embedder", "on Lambda", "kit"),
     )),
     Row("A constant high load", 370, (
         Box(0, "OpenAI’s SDK", "unmodified", "other"),

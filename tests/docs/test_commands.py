@@ -29,25 +29,18 @@ LACK = re.compile(
     r"Unable to locate credentials|Unable to resolve AWS account to use"
     r"|no valid credentials|No AWS credentials"
 )
-_MIGRATION = (
-    (ROOT / "environments" / "dev.toml").read_text("utf-8")
-    + """
-[standby]
-name = "BAAI/bge-small-en-v1.5"
-
-[index]
-"""
-)
+_STANDBY = '\n[standby]\nname = "BAAI/bge-small-en-v1.5"\n\n[index]\n'
+_MIGRATION = {
+    "environments/dev.toml": (ROOT / "environments" / "dev.toml").read_text("utf-8") + _STANDBY,
+    "queries.txt": "a text\n",
+}
 #: What a page leaves to the reader.
 TYPED = {"https://<id>.lambda-url.<region>.on.aws": "https://abc.lambda-url.us-east-1.on.aws"}
 FILES = {
     "README.md": {"notes.csv": "id,body\n1,a note\n"},
-    "docs/migrate.md": {
-        "environments/dev.toml": _MIGRATION,
-        "queries.txt": "a text\n",
-        "texts.jsonl": '{"text": "a text"}\n',
-    },
+    "docs/migrate.md": {**_MIGRATION, "texts.jsonl": '{"text": "a text"}\n'},
     "docs/search.md": {"handbook/kettle.md": "# Kettle\n\nDescale it.\n"},
+    str(SKILL.relative_to(ROOT)): _MIGRATION,
 }
 VARIABLES = {
     "EMBEDDING_INDEX_ARN": "arn:aws:s3vectors:us-east-1:111122223333:bucket/b/index/i",

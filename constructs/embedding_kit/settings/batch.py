@@ -22,7 +22,7 @@ class BatchSettings(Settings):
         "must not contain `input` or be in it."
     )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
-        default=1769, description="Memory of the function in MB; 1,769 MB equal one vCPU."
+        default=1769, description="Memory of the function in MB, of which 1,769 are one vCPU."
     )
     max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=20, description="The highest number of shards that are embedded at a time."

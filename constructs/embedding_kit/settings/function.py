@@ -49,7 +49,7 @@ class FunctionSettings(Settings):
         "function downloads it when it is initialized. If unset, in the package if it fits."
     )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
-        default=2048, description="Memory in MB; 1,769 MB equal one vCPU."
+        default=2048, description="Memory in MB, of which 1,769 are one vCPU."
     )
     timeout: Annotated[
         Duration,
