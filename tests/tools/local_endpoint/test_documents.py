@@ -22,7 +22,7 @@ from tools.local_endpoint import documents
 from tools.local_endpoint.models import ModelError, documents_of
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8").partition("## 4. ")[2]
-README = (ROOT / "README.md").read_text("utf-8").partition("searches real text")[2]
+README = (ROOT / "README.md").read_text("utf-8").partition("`scripts/serve` runs")[2]
 
 
 @pytest.fixture(scope="module")
