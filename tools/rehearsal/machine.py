@@ -110,9 +110,10 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
         f'cp {_CERTIFICATES} "$1{_CERTIFICATES}"',  # an authority of a company's proxy is in it
         f'chroot "$1" {shlex.join([*user, *run])}',
     ]
-    # An old mirror is enough. The tree is removed at the end, whatever its format.
-    command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=null"]
-    command += [f"--include={_PACKAGES}", '--aptopt=Acquire::Check-Valid-Until "false"']
+    # An old mirror is enough. The tree is removed at the end, and its mounts with the process.
+    command = ["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase"]
+    command += ["--format=null", f"--include={_PACKAGES}"]
+    command += ['--aptopt=Acquire::Check-Valid-Until "false"']
     return [*command, *(f"--customize-hook={hook}" for hook in hooks), release, "/dev/null"]
 
 

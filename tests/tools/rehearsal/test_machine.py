@@ -35,6 +35,7 @@ def commands(tmp_path, monkeypatch):
     run = []
     monkeypatch.setattr(machine, "install", lambda *_: None)
     monkeypatch.setattr(machine, "copy_files", lambda *_: None)
+    monkeypatch.setattr(machine, "edit_environments", lambda _: None)
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "host"})
     monkeypatch.setattr(machine, "_PYENV", tmp_path)
     for version in ("3.12.1", "3.13.0", "3.13.2"):
