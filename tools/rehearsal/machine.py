@@ -108,6 +108,7 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
         f"mv {shlex.quote(str(folder / 'files'))} {place} && chmod -R go= {place}",
         'chroot "$1" chown -R reader:reader /home/reader',
         f'cp {_CERTIFICATES} "$1{_CERTIFICATES}"',  # an authority of a company's proxy is in it
+        'echo "127.0.0.1 localhost" >"$1/etc/hosts"',  # as an installed Debian has
         f'chroot "$1" {shlex.join([*user, *run])}',
     ]
     # An old mirror is enough. The tree is removed at the end, and its mounts with the process.
