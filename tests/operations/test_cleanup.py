@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import ANY
 
 from operations import cleanup, command
@@ -332,6 +333,18 @@ def test_what_stays_after_a_destroy_is_told(told, name, removal, said, unsaid):
     printed = told(name, removal_policy=removal)
     assert said in printed
     assert unsaid not in printed
+
+
+def test_documents_that_cannot_be_looked_up_fail_no_destroy(told, monkeypatch):
+    """Without the permission, a note has the error and a command that finds them."""
+
+    def deny(*_):
+        raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadBucket")
+
+    monkeypatch.setattr(cleanup, "document_buckets", deny)
+    printed = told("all-together", removal_policy="retain")
+    assert "note: documents may stay: An error occurred (403)" in printed
+    assert "aws s3 ls | grep embeddingkit-" in printed
 
 
 def test_the_bucket_of_artifacts_stays_after_a_destroy(told):

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
+from embedding_kit.settings import Existing, IngestSettings, Model, VectorIndexSettings
 from operations import cleanup, command
 
 WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
@@ -139,14 +139,29 @@ def test_logs_that_may_not_be_deleted_fail_no_deploy(account, shell, capsys):
     assert "note: logs of earlier deploys may be left: " in capsys.readouterr().err
 
 
+def test_a_log_group_that_the_file_names_is_no_leftover(account):
+    """An earlier deploy has left it, and `[existing]` has it for the next one."""
+    named, _ = sorted(
+        account.create("Endpoint", PROGRAMS, fails=True), key=lambda name: "Check" in name
+    )
+    account.delete()
+    account.environment = account.environment.model_copy(
+        update={"existing": Existing(log_group=named)}
+    )
+    served = account.create("Endpoint", _logs("EndpointCheckLogs"))
+    for step in ("deploy", "destroy"):
+        assert account.run("--after", step) == 0
+        assert account.groups() == served | {named}
+
+
 DOCUMENTS = {"Documents": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate"}}
 
 
 @pytest.mark.parametrize("branch", [True, False])
 def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch):
-    """With all versions of them, after a question. Those of other environments stay, and are named.
+    """With all versions of them, after a question. Those of earlier deploys stay, and are named.
 
-    The branch can be deployed again, also if its first destroy was interrupted.
+    They may be of a file that had the branch's name. Those of other environments stay, too.
     """
     account.environment = account.environment.model_copy(
         update={"branch_of": "dev", "removal_policy": "destroy"} if branch else {}
@@ -154,12 +169,12 @@ def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch
     shell.setattr("sys.stdin", io.StringIO("n\n"))
     account.run("--before", "destroy")
     assert ("its documents, in 1234" in capsys.readouterr().err) == branch
-    buckets = set()
+    buckets = []
     for _ in range(2):
         before = account.buckets()
         account.create("Index", DOCUMENTS)
         (bucket,) = account.buckets() - before
-        buckets.add(bucket)
+        buckets.append(bucket)
         account.s3.put_bucket_versioning(
             Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
         )
@@ -167,12 +182,27 @@ def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch
             account.s3.put_object(Bucket=bucket, Key="a.md", Body=body)
         account.s3.delete_object(Bucket=bucket, Key="a.md")
         account.delete("Index")
-    assert account.run("--after", "destroy") == 0
-    printed = capsys.readouterr().out
-    if branch:
-        assert not account.buckets() & buckets
-        assert all(f"deleted the bucket {name} with" in printed for name in buckets)
+        time.sleep(0.01)  # The emulator's order of two stacks is that of their times.
+    deleted = {buckets[-1]} if branch else set()
+    for again in (False, True):
         assert account.run("--after", "destroy") == 0
-    else:
-        assert account.buckets() >= buckets
-        assert all(f"aws s3 rb --force s3://{name}\n" in printed for name in buckets)
+        printed = capsys.readouterr().out
+        assert {*buckets} - account.buckets() == deleted
+        for name in buckets:
+            assert (f"deleted the bucket {name} with" in printed) == (name in deleted and not again)
+            assert (f"aws s3 rb --force s3://{name}\n" in printed) == (name not in deleted)
+
+
+def test_a_bucket_of_two_deploys_of_a_branch_is_deleted_once(account, capsys):
+    """The bucket of artifacts has the same name in each deploy, which may also import it."""
+    account.environment = account.environment.model_copy(update={"branch_of": "dev"})
+    name = f"kit-{account.environment.name}"
+    bucket = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}
+    for deploy in (1, 2):
+        account.create("Artifact", {"Bucket": {**bucket, "Properties": {"BucketName": name}}})
+        account.delete("Artifact")
+        if deploy == 1:
+            account.s3.delete_bucket(Bucket=name)
+    assert account.run("--after", "destroy") == 0
+    assert capsys.readouterr().out.count(f"deleted the bucket {name} with its objects\n") == 1
+    assert name not in account.buckets()
