@@ -191,12 +191,14 @@ def _passages(page: str) -> str:
 
 # The generated blocks of each page that has some.
 _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"cost-first-line": tables.first_line, "costs": tables.bills_list},
     "docs/api.md": {"paths": paths_table},
     "docs/client.md": {"errors": errors_tree},
     "docs/constructs.md": {"classes": classes},
     "docs/cost.md": {
         "cost-example": tables.example_table,
         "cost-lengths": tables.length_table,
+        "cost-metrics": tables.metrics_line,
         "standing-cost": tables.standing_table,
         "cost-cold-starts": tables.cold_start_table,
     },

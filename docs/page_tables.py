@@ -1,10 +1,12 @@
 """Render the tables of the pages: costs, the known models, and what was measured on AWS."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import Any
 
 from embedding_client._models import cells
@@ -29,6 +31,7 @@ from tools.prove.measure import LENGTHS, SIZES
 #: The files of environments/ as the kit ships them. Those are the user's to edit.
 _SHIPPED = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "environments"
 _FARGATE = "Fargate, 1 vCPU, load balancer"
+_HOSTED = "OpenAI text-embedding-3-small"
 _EC2 = "EC2 t4g.small, load balancer"
 #: Items of a bill without a request.
 _STANDING = (
@@ -57,16 +60,50 @@ def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
 
 
 @cache
+def _shipped(name: str, requests: float) -> Forecast:
+    environment = load_environment(name, folder=_SHIPPED, licensed=False)
+    return _run(environment, Month(requests=requests))
+
+
 def example_table() -> str:
     """Return the output of the command for `staging`, which is on demand."""
-    environment = load_environment("staging", folder=_SHIPPED, licensed=False)
-    return f"```text\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
+    return f"```text\n{as_table(_shipped('staging', 3e6))}\n```"
+
+
+def first_line() -> str:
+    """Return the command for `dev`, and the first line of its output."""
+    line = as_table(_shipped("dev", 1e6)).partition("\n")[0]
+    return f"```bash\nscripts/cost dev\n```\n\n```text\n{line}\n…\n```"
+
+
+def bills_list() -> str:
+    """Return what the shipped environments cost a month, with requests of 128 tokens."""
+    idle, dev = (_shipped("dev", requests).usd for requests in (0, 1e6))
+    staging, production = (_shipped(name, 3e6) for name in ("staging", "production"))
+    own, hosted = (usd(staging.options[name]) for name in (ON_DEMAND, _HOSTED))
+    text = f"""\
+`dev`, MiniLM: **${idle:.2f}** without requests, **${dev:.2f}** with a million.
+`staging`, EmbeddingGemma on demand: **${staging.usd:.2f}** with 3 million, of which ${own:.2f} are
+for Lambda, the rest for monitoring. {_HOSTED} costs ${hosted:.2f}.
+`production`, EmbeddingGemma, 2–5 Lambda environments kept warm: **${production.usd:.2f}** with 3
+million."""
+    bullets = re.split(r"\n(?=`)", text)
+    return "\n".join(fill(f"- {bullet}", 120, subsequent_indent="  ") for bullet in bullets)
+
+
+def metrics_line() -> str:
+    """Return what the custom metrics of `dev` cost."""
+    (item,) = (item for item in _shipped("dev", 1e6).added if item.unit == "metric-month")
+    return (
+        f"**What is easy to forget.** {item.amount:g} custom metrics with one version, API and "
+        f"status cost ${item.usd:.2f} a month. Also:"
+    )
 
 
 def length_table() -> str:
     """Return dollars for a million requests by their length, and break-even points."""
     prices, priced = load_prices(), ways(hosted_models())
-    shown = (ON_DEMAND, "OpenAI text-embedding-3-small", "OpenAI text-embedding-3-large")
+    shown = (ON_DEMAND, _HOSTED, "OpenAI text-embedding-3-large")
     head = (
         "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
         "dearer than two t4g.small | than Fargate | than provisioned |"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from embedder.http.telemetry import OF_A_VERSION, UNITS
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
@@ -30,9 +31,8 @@ _ZIP_GB = 0.026
 #: Bytes of log of one request: the embedder's line and its record of metrics (about 1,450), the
 #: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
 LOG_BYTES = 2000
-#: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
-#: of the embedder, 9 by API and status, and 2 of the version (docs/api.md).
-METRICS = 25
+#: The embedder's in an hour with requests of one version, API and status (docs/api.md).
+METRICS = 2 * len(UNITS) + len(OF_A_VERSION)
 #: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
 _SNAPSHOT_HOURS = 3.0
 #: A release before and after its shift: the new version is warmed and checked.
@@ -197,7 +197,7 @@ class _Items:
         months = self.environment.function.log_retention_days / 30
         yield "log_ingestion", "logs, written", gigabytes
         yield "log_storage", "logs, kept", gigabytes * months
-        yield "metric", "metrics", METRICS if self.month.requests else 0
+        yield "metric", "metrics", self._metrics() if self.month.requests else 0
         if self.environment.observability.tracing:
             yield "traces", "traces of X-Ray", self.month.sampled
 
@@ -319,6 +319,18 @@ class _Items:
         yield "vector_processing", "watch, data searched", processed
         # A metric is billed in hours with a value.
         yield "metric", "watch, metrics", _WATCH_METRICS / 24
+
+    def _metrics(self) -> int:
+        """Count the embedder's metrics, and those of the platform's records."""
+        filters = _of("Logs::MetricFilter", self.resources)
+        return METRICS + len(
+            {
+                metric["MetricName"]
+                for each in filters
+                if '"platform.' in each["FilterPattern"]
+                for metric in each["MetricTransformations"]
+            }
+        )
 
     def _memory_mb(self, handler: str) -> list[int]:
         functions = _of("Lambda::Function", self.resources)

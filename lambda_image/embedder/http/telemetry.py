@@ -18,14 +18,20 @@ from embedder.core.settings import Settings
 
 #: EMF takes at most a hundred values of one metric in a record.
 _MOST_VALUES = 100
-_COUNTS = ("Requests", "ServerErrors", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
-_UNITS = {
+_COUNTS = ("Requests", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
+#: The metrics by function, and by API and status. `scripts/cost` counts them.
+UNITS = {
     **dict.fromkeys(_COUNTS, "Count"),
     "TokenizationTime": "Milliseconds",
     "InferenceTime": "Milliseconds",
     "PaddingWaste": "Percent",
 }
-_DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
+#: By these a release judges the new version alone. No other metric has the version as a dimension,
+#: for each would be billed once more for every version.
+OF_A_VERSION = {"Requests": "Count", "ServerErrors": "Count"}
+_DEFINITIONS = {
+    name: {"Name": name, "Unit": unit} for name, unit in {**UNITS, **OF_A_VERSION}.items()
+}
 #: Metrics of a request that embedded, and the fields of its line that they have.
 _OF_LINE = {
     "Texts": "texts",
@@ -34,9 +40,6 @@ _OF_LINE = {
     "InferenceTime": "inferenceMs",
     "CacheHits": "cacheHits",
 }
-#: By these a release judges the new version alone. No other metric has the version as a dimension,
-#: for each would be billed once more for every version.
-_OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
 
 
 class RequestRecord:
@@ -141,7 +144,7 @@ class Telemetry:
                     {
                         "Namespace": settings.metrics_namespace,
                         "Dimensions": [["FunctionName", "Version"]],
-                        "Metrics": _OF_A_VERSION,
+                        "Metrics": [_DEFINITIONS[name] for name in OF_A_VERSION],
                     },
                 ],
             },

@@ -12,7 +12,6 @@ from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
-from embedding_kit.endpoint_metrics import PLATFORM_METRICS
 from operations.cost.bill import LOG_BYTES, METRICS
 from tests.embedder.calls import get, post
 
@@ -109,7 +108,7 @@ def test_a_request_leaves_a_record_of_metrics(told, capsys):
     assert record["PaddingWaste"] == 12.5
     # `scripts/cost` prices each metric for each of its sets of dimensions, as CloudWatch does.
     own = sum(len(found["Metrics"]) * len(found["Dimensions"]) for found in (directive, of_version))
-    assert own + len(PLATFORM_METRICS) == METRICS
+    assert own == METRICS
 
 
 def test_every_metric_that_is_defined_has_a_value(told, capsys):
