@@ -71,6 +71,7 @@ def test_a_cache_has_the_vectors_of_a_text_by_space_and_prompt(tiny_folder, comp
     with cache._file as file:
         file.execute("UPDATE vectors SET vector = zeroblob(length(vector))")
     assert not built("cached", cache=cache).any()
+    cache.close()
 
 
 def test_texts_from_json(tmp_path):
