@@ -58,8 +58,9 @@ def why_older(migration: Migration) -> tuple[str, str] | None:
         if not new.index or old.index:
             return None
         # It would get another index, without vectors.
-        found = f"[standby] is above [model], as after a switch, and {old} is not deployed any more"
-        return found, f"the file without [standby], as {command} finish leaves it"
+        found = f"[standby] is above [model], as after a switch, and {old} is not deployed"
+        begins = "or [standby] below [model] to begin a migration"
+        return found, f"the file without [standby], as {command} finish leaves it, {begins}"
     if not new.index or set(migration.shares()) != {new.index}:
         return None
     found = f"{new} of [standby] answers all requests, and {old} would again"

@@ -583,7 +583,9 @@ def test_a_file_of_before_a_step_is_not_deployed(world, may_deploy, capsys):
     act(world, "finish", "--yes")
     assert may_deploy(world.file.read_text()) == ""
     assert may_deploy(with_standby) == stale
-    assert f"{OLD} (384 dimensions) is not deployed any more; allowed: " in may_deploy(after_switch)
+    gone = may_deploy(after_switch)
+    assert f"{OLD} (384 dimensions) is not deployed; allowed: the file without [standby], " in gone
+    assert "leaves it, or [standby] below [model] to begin a migration, or --allow-older-" in gone
 
 
 def test_a_way_back_is_no_older_file(world, may_deploy):

@@ -99,6 +99,16 @@ def test_a_snapshot_without_a_file_is_reported(check, folder):
     assert check()[0] == 0
 
 
+def test_only_files_of_environments_are_compared(check, folder):
+    """Other files below the folder are the user's own, and a branch has its file's stacks."""
+    (folder / "questions").mkdir()
+    (folder / "questions" / "search.yaml").write_text("- a question\n")
+    assert check()[1].startswith("dev: wrote ")
+    branch = "error: a branch has no snapshot; found: dev/one; allowed: dev\n"
+    assert check("dev/one") == (1, "", branch)
+    assert [path.name for path in (folder / "__snapshots__").iterdir()] == ["dev.yaml"]
+
+
 def test_a_file_with_a_mistake_hides_no_other(check, folder):
     """The rules of the load are checked, and the other files are compared."""
     (folder / "a.toml").write_text(f"{DEV}[functions]\n")
