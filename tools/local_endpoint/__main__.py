@@ -8,11 +8,15 @@ import argparse
 import json
 import os
 import signal
+import socket
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from embedder.core.errors import SettingsError
+from embedder.core.settings import Settings
+from embedder.server.settings import PREFIX, parse
 from embedding_client._arguments import whole
 from tools.local_endpoint.endpoint import endpoint, key_pair, region
 from tools.local_endpoint.events import to_event
@@ -39,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         return _become_server(words) if "--server" in words else _serve(words)
-    except (ModelError, FunctionError) as error:
+    except (ModelError, FunctionError, SettingsError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -50,25 +54,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _check_port("127.0.0.1", options.port)
     artifact, index = _built(options)
-    try:
-        url, runtime = endpoint(
-            artifact,
-            index=index,
-            vector_index=options.vector_index,
-            port=options.port,
-            memory=options.memory,
-            timeout=options.timeout,
-            mcp=options.mcp,
-            logs=sys.stderr if options.verbose else None,
-            requests=sys.stderr,
-        )
-    except OSError as error:
-        reason = (
-            f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}; choose another "
-            "with --port"
-        )
-        raise FunctionError(reason) from error
+    url, runtime = endpoint(
+        artifact,
+        index=index,
+        vector_index=options.vector_index,
+        port=options.port,
+        memory=options.memory,
+        timeout=options.timeout,
+        mcp=options.mcp,
+        logs=sys.stderr if options.verbose else None,
+        requests=sys.stderr,
+    )
     with url:
         try:
             embeds = _initialize(runtime)
@@ -83,14 +81,32 @@ def _serve(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _check_port(host: str, port: int) -> None:
+    """Fail before the model is compiled, which takes minutes."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            # As the endpoint's own socket: connections of one that has ended do not count.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise FunctionError(
+            f"port {port} on {host} cannot be used: {error.strerror}; choose another with --port"
+        ) from error
+
+
 def _become_server(arguments: Sequence[str]) -> int:
     """Compile the model if necessary, and become the server. Return only after an error."""
     options, flags = _server_parser().parse_known_args(arguments)
+    program = server_command(flags, os.environ)
+    settings = parse(program[3:], os.environ)
+    of_model = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    Settings.from_env(of_model)
+    _check_port(settings.host, settings.port)
     artifact, index = _built(options)
     environ = {**os.environ, "EMBEDDING_ARTIFACT": str(artifact)}
     if index:
         environ["EMBEDDING_INDEX"] = str(index)
-    program = server_command(flags, environ)
     return os.execve(program[0], program, environ)  # noqa: S606  (our own program)
 
 

@@ -62,22 +62,39 @@ def test_the_printed_curl_command_works(served):
 def test_a_full_disk_is_an_error_of_the_disk(monkeypatch, capsys, error, told):
     """The message has the file and the reason, and does not blame the port."""
     monkeypatch.setattr(command, "artifact_of", Mock(side_effect=error))
-    assert command.main(["--model", "any"]) == 1
+    assert command.main(["--model", "any", "--port", "0"]) == 1
     assert capsys.readouterr().err == f"error: {told}\n"
 
 
-def test_a_port_in_use_is_an_error(minilm_artifact, capsys):
-    """The message has the reason of the operating system."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+@pytest.mark.parametrize("options", [[], ["--server"]])
+def test_a_port_in_use_is_an_error(options, monkeypatch, capsys):
+    """With the reason of the operating system, before anything is compiled."""
+    monkeypatch.setattr(command, "artifact_of", Mock(side_effect=AssertionError))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        model = str(minilm_artifact.folder)
-        assert command.main(["--model", model, "--port", port]) == 1
+        assert command.main([*options, "--port", port]) == 1
     assert (
-        f"error: port {port} on 127.0.0.1 cannot be used: Address already"
+        f"error: port {port} on 127.0.0.1 cannot be used: Address already in use; choose"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "named"),
+    [
+        (["--port", "99999"], {}, "--port (EMBEDDING_SERVER_PORT)"),
+        (["--drian", "3"], {}, "--drian"),
+        ([], {"EMBEDDING_SERVER_WORKERS": "0"}, "--workers (EMBEDDING_SERVER_WORKERS)"),
+        ([], {"EMBEDDING_TRUNCATE": "middle"}, "EMBEDDING_TRUNCATE"),
+    ],
+)
+def test_the_servers_settings_are_checked_first(options, variables, named, monkeypatch, capsys):
+    """Before anything is compiled."""
+    monkeypatch.setattr(command, "artifact_of", Mock(side_effect=AssertionError))
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert command.main(["--server", *options]) == 1
+    assert named in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
