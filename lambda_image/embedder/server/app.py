@@ -46,7 +46,7 @@ _PROGRESS_BYTES, _STALLED_SECONDS = 16 << 10, 1.0
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
 #: it has written, can read the error. Beyond it, the connection is closed.
 _DROPPED_BYTES = 64 << 20
-#: The end of the server: they begin with refusing what is not done.
+#: The end of the server: they begin with refusing what waits.
 LAST_SECONDS = 1.0
 #: Threads are made when they are needed, and the requests have another bound.
 _THREADS = 1 << 16
@@ -74,6 +74,8 @@ class Lifecycle:
 
     def __init__(self, *, accept: float, total: float) -> None:
         self._accept, self.total = accept, total
+        #: The part of it at its end that is for refusing what is not done.
+        self.last = min(LAST_SECONDS, total / 2)
         self.draining = False
         self.refusing = False
         #: Requests that are being answered, without those for `/live` and the like.
@@ -96,7 +98,7 @@ class Lifecycle:
 
         `stop` has the last second, to refuse what is not done and to wait for the model's run.
         """
-        seconds = max(self.total / 2, self.total - LAST_SECONDS)
+        seconds = self.total - self.last
         end = time.monotonic() + seconds
         self.draining = True
         if accept:

@@ -71,9 +71,16 @@ class Server(uvicorn.server.Server):
             self._loop.call_soon_threadsafe(self._end_within, LAST_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse what waits for the model, and close the connections."""
+        """Refuse what waits for the model, soon also what else is not done; close connections."""
         self._app.stop()
+        # The other half is for the answers, and for the end of the model's run.
+        refusal = asyncio.get_running_loop().call_later(self._lifecycle.last / 2, self._refuse)
         await super().shutdown(sockets)
+        refusal.cancel()
+
+    def _refuse(self) -> None:
+        for task in self.server_state.tasks:
+            task.cancel()
 
     def _begin_drain(self, accept: bool) -> None:
         self._end_within(self._lifecycle.total)

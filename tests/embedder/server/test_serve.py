@@ -214,6 +214,24 @@ def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
         assert program.stderr.read() == ""
 
 
+@pytest.mark.parametrize("drain", ["1", "3"])
+def test_an_upload_and_the_run_that_has_begun_get_503(minilm_artifact, drain):
+    """They are answered before the server is gone, as what waits for the model."""
+    flags = ("--workers", "1", "--no-keys", "--drain-accept", "0", "--drain", drain)
+    text = orjson.dumps({"inputs": "a"})
+    with process(minilm_artifact, *flags, code=("-c", ENDLESS)) as (url, program):
+        host = url.removeprefix("http://")
+        clients = [HTTPConnection(host, timeout=PATIENCE) for _ in range(3)]
+        for asked, length in zip(clients, (1000, len(text), len(text)), strict=True):
+            asked.request("POST", "/embed", text, {"content-length": f"{length}"})
+        metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
+        wait_until(lambda: "te_queue_size 1.0" in metrics().text)
+        program.send_signal(signal.SIGTERM)
+        assert [asked.getresponse().status for asked in clients] == [503, 503, 503]
+        assert program.wait(PATIENCE) == 0
+        assert program.stderr.read() == ""
+
+
 def test_info_has_the_servers_own_limits(minilm_artifact):
     """Lambda's are other ones: it gives an environment one request at a time."""
     flags = ("--max-concurrent-requests", "77", "--max-batch-tokens", "600")
