@@ -137,9 +137,7 @@ class Door(Operation):
                         {
                             "name": tool.name,
                             "description": tool.description,
-                            "inputSchema": (
-                                operation.body.schema if operation.body else {"type": "object"}
-                            ),
+                            "inputSchema": _input_schema(operation),
                             "annotations": {"readOnlyHint": True},
                         }
                         for tool, operation in self._tools.values()
@@ -174,3 +172,14 @@ class Door(Operation):
             record.error, record.field = error.code, error.field
             return {"content": [{"type": "text", "text": error.message}], "isError": True}
         return {"content": [{"type": "text", "text": response.body.decode()}], "isError": False}
+
+
+def _input_schema(operation: Operation) -> dict[str, Any]:
+    """Return the schema of a tool's arguments.
+
+    An agent has no other fields to send as null, and clients refuse or weaken a schema that allows
+    some: OpenAI's strict tools need false.
+    """
+    if operation.body is None:
+        return {"type": "object"}
+    return {**operation.body.schema, "additionalProperties": False}

@@ -41,10 +41,12 @@ def test_the_protocols_version_is_agreed():
 
 
 def test_a_tool_has_the_body_and_the_answer_of_its_operation():
-    """An agent sees the schema of the API, and its answer to the byte."""
+    """An agent sees the schema of the API, closed to other fields, and its answer to the byte."""
     tools = {tool["name"]: tool for tool in ask("tools/list")["result"]["tools"]}
     assert tools.keys() == {"search", "embed", "describe_index"}
     assert "texts" in tools["embed"]["inputSchema"]["properties"]
+    for name in ("search", "embed"):
+        assert tools[name]["inputSchema"]["additionalProperties"] is False
     result = ask("tools/call", name="embed", arguments={"text": "a"})["result"]
     direct = ROUTER.handle(Request("POST", "/", body=b'{"text": "a"}'))
     assert result == {"content": [{"type": "text", "text": direct.body.decode()}], "isError": False}
