@@ -117,9 +117,14 @@ class Operation:
 
     @cached_property
     def _dense(self) -> bool:
-        """Whether the model's vectors hold no 0, as those that the compiler recorded."""
-        golden: Any = self.model.engine.manifest.golden
-        heads = [getattr(entry, "embedding_head", ()) for entry in golden]
+        """Whether the model's vectors hold no 0, as those that the compiler recorded.
+
+        False for a static model: a word's vector is a row of its table, in int8 of few numbers.
+        """
+        manifest: Any = self.model.engine.manifest
+        if manifest.graph.runtime == "numpy":
+            return False
+        heads = [getattr(entry, "embedding_head", ()) for entry in manifest.golden]
         return bool(heads) and all(heads) and all(all(head) for head in heads)
 
     @cached_property
