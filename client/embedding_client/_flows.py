@@ -376,7 +376,8 @@ def ranked(
 ) -> list[Ranked]:
     """Return the passages with their scores, the best first; of equal ones, the first one."""
     scores = [row for batch in found for part in batch for row in part.tolist()]
-    order = sorted(range(len(scores)), key=lambda index: -scores[index][1])
+    # The score first: of two versions that answer one call, the older one may have no logits.
+    order = sorted(range(len(scores)), key=lambda index: scores[index], reverse=True)
     return [
         Ranked(index=index, score=scores[index][0], passage=passages[index])
         for index in order[:top_k]

@@ -135,15 +135,14 @@ def read_vectors(
 def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
     """Return the scores of a response and their space.
 
-    They are float64 (count, 2) in the passages' order: the score, and what ranks. That is the
-    logit if there is one, as float32 rounds the sigmoid of different logits to one score.
+    They are float64 (count, 2) in the passages' order: the score, and what ranks equal scores. That
+    is the logit, as float32 rounds the sigmoid of different logits to one score; 0 without one.
     """
     value = read_object(response, count=count)
     scores = np.full((count, 2), np.nan)
     try:
         for result in value["results"]:
-            score = result["relevance_score"]
-            scores[result["index"]] = score, result.get("logit", score)
+            scores[result["index"]] = result["relevance_score"], result.get("logit", 0.0)
         space = str(value["score_space"])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise _invalid(response, "it does not hold scores") from error

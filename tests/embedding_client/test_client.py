@@ -231,18 +231,22 @@ def test_a_response_without_a_score_of_each_passage_is_an_error(results):
         client.rerank("q", ["a", "b"])
 
 
-def test_passages_of_equal_scores_stay_in_their_order():
-    """Also those of several requests; the best comes first."""
-    scores = {"a": 0.5, "b": 0.9, "c": 0.5, "d": 0.9, "e": 0.1}
+@pytest.mark.parametrize("logits", [{}, {"a": 0.0, "b": 2.2, "e": -2.2}])
+def test_passages_of_equal_scores_stay_in_their_order(logits):
+    """Also those of several requests, of which some have no logits; the best comes first."""
+    scores = {"a": 0.5, "b": 0.9, "c": 0.5, "d": 0.95, "e": 0.1}
 
     def answer(request):
-        found = [scores[text] for text in texts_of(request)]
-        results = [{"index": n, "relevance_score": score} for n, score in enumerate(found)]
+        results = [
+            {"index": place, "relevance_score": scores[text]}
+            | ({"logit": logits[text]} if text in logits else {})
+            for place, text in enumerate(texts_of(request))
+        ]
         return httpx.Response(200, json={"results": results, "score_space": "m@1/int8/a"})
 
     with made(answer, limits=BatchLimits(texts=2)) as client:
         ranked = client.rerank("q", list(scores), top_k=4)
-    assert [one.index for one in ranked] == [1, 3, 0, 2]
+    assert [one.index for one in ranked] == [3, 1, 0, 2]
 
 
 @pytest.mark.parametrize(
