@@ -208,7 +208,7 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
     own_name = os.fsencode(folder.resolve().name).decode("utf-8", "replace")
     return Source(
         folder=folder,
-        name=entry.name if entry and not any(folder.rglob(ADAPTER_FILE)) else own_name,
+        name=entry.name if entry and not adapters_of(folder) else own_name,
         revision=None,
         license=entry.license.name if entry else None,
         entry=entry,

@@ -80,6 +80,15 @@ def test_a_repositorys_checkpoints_are_not_downloaded(served, tiny):
     assert not any("checkpoint" in path for path in served.paths())
 
 
+@pytest.mark.parametrize(("place", "name"), [("checkpoint-500", "acme/known"), (".", "repository")])
+def test_a_folder_of_the_catalog_with_an_adapter(tiny, listed, place, name):
+    """It has another name than the catalog's only if the adapter is the model's own."""
+    hashes = {"config.json": sha256_of((tiny / "config.json").read_bytes())}
+    listed(name="acme/known", sha256=hashes)
+    put_adapter(tiny / place)
+    assert find_source(str(tiny)).name == name
+
+
 def test_checkpoints_of_an_export(served, tiny):
     """Their adapters are not the export's."""
     put_adapter(tiny / "checkpoint-500")
