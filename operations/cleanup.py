@@ -28,6 +28,7 @@ from stacks.names import (
     artifact_bucket_name,
     has_bucket_stack,
     has_repository_stack,
+    index_stack_name,
     repository_name,
 )
 
@@ -52,11 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
     if options.after == "destroy":
         session = session_for(environment)
-        _print_what_stays(session, environment)
         _delete_left_logs(session, environment)
         if environment.branch_of:
             for line in delete_buckets(session, environment):
                 print(line)
+        _print_what_stays(session, environment)
         if _deletes_vectors(environment):
             # CloudFormation has left the vectors. Now, no version can search them.
             store = find_deleted_store(session, environment)
@@ -298,15 +299,23 @@ def _print_what_stays(session: Session, environment: EnvironmentSettings) -> Non
             "  aws s3vectors delete-index --index-arn INDEX\n"
             "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
         )
-    if _has_document_bucket(environment) and not environment.branch_of:
-        for name in document_buckets(session, environment):
-            print(f"the documents stay; to delete them:\n  aws s3 rb --force s3://{name}")
+    if _has_document_bucket(environment):
+        _print_documents(session, environment)
     if environment.removal_policy == "retain":
         print(
             "the function's log group stays, as the environment says, and a new deploy makes a new "
             "one; to find it:\n"
             f"  aws logs describe-log-groups --log-group-name-prefix {function_logs(environment)}"
         )
+
+
+def _print_documents(session: Session, environment: EnvironmentSettings) -> None:
+    try:
+        for name in document_buckets(session, environment):
+            print(f"the documents stay; to delete them:\n  aws s3 rb --force s3://{name}")
+    except ClientError as error:
+        name = f"{index_stack_name(environment.name)}-Documents".lower()
+        print(f"note: documents may stay: {error}; to find them: aws s3 ls | grep {name}")
 
 
 if __name__ == "__main__":

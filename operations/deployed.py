@@ -167,6 +167,13 @@ def resources_of(client: Any, stack: str, kind: str) -> Iterator[str]:
             yield resource["PhysicalResourceId"]
 
 
+def events_of(client: Any, stack: str) -> Iterator[tuple[str, str, str]]:
+    """Yield type, physical id and status of each event of a stack, by its id; "" if one is not."""
+    for event in listed(client, "describe_stack_events", "StackEvents", StackName=stack):
+        kind, physical = event.get("ResourceType", ""), event.get("PhysicalResourceId", "")
+        yield kind, physical, event.get("ResourceStatus", "")
+
+
 @dataclass(frozen=True, slots=True)
 class DeployedStack:
     """A stack of an environment in CloudFormation."""

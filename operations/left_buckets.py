@@ -1,7 +1,8 @@
 """The buckets that a destroyed environment has left: those of its documents and of its artifacts.
 
 CloudFormation retains both, because nothing brings documents back, and because old versions may
-still download an artifact. Of a branch they are deleted: another deploy of it needs the names.
+still download an artifact. Of a branch they are deleted: another deploy of it needs the name of the
+artifacts' bucket. Documents of earlier deploys stay: a file may have had the branch's name.
 """
 
 from collections.abc import Iterator
@@ -10,15 +11,15 @@ from typing import Any
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.deployed import deleted_stacks
-from operations.environment_session import listed, look_up
+from operations.deployed import deleted_stacks, events_of
+from operations.environment_session import look_up
 from stacks.names import artifact_stack_name, index_stack_name
 
 _BUCKET = "AWS::S3::Bucket"
 
 
-def document_buckets(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
-    """Yield the buckets of documents that the destroyed environment has left."""
+def document_buckets(session: Session, environment: EnvironmentSettings) -> list[str]:
+    """Return the buckets of documents that the destroyed environment has left."""
     return _left(session, environment, index_stack_name(environment.name))
 
 
@@ -29,26 +30,32 @@ def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterat
         ValueError: S3 did not delete an object.
     """
     client = session.create_client("s3", region_name=environment.region)
-    names = (artifact_stack_name(environment.name), index_stack_name(environment.name))
-    for bucket in [bucket for name in names for bucket in _left(session, environment, name)]:
+    artifacts = _left(session, environment, artifact_stack_name(environment.name))
+    documents = _left(session, environment, index_stack_name(environment.name), deploys=1)
+    for bucket in artifacts + documents:
         _empty(client, bucket)
         client.delete_bucket(Bucket=bucket)
         yield f"deleted the bucket {bucket} with its objects"
 
 
-def _left(session: Session, environment: EnvironmentSettings, stack: str) -> Iterator[str]:
+def _left(
+    session: Session, environment: EnvironmentSettings, stack: str, *, deploys: int | None = None
+) -> list[str]:
+    """Return the buckets that the last `deploys` of a stack have left. Default: all of 90 days."""
     region = environment.region
     stacks = session.create_client("cloudformation", region_name=region)
     if look_up(stacks.describe_stacks, StackName=stack) is not None:
-        return
+        return []
+    # A bucket that was imported again has an event in each of its stacks.
+    skipped = {
+        bucket: None
+        for deleted in deleted_stacks(stacks, stack)[:deploys]
+        for kind, bucket, status in events_of(stacks, deleted)
+        if (kind, status) == (_BUCKET, "DELETE_SKIPPED")
+    }
     client = session.create_client("s3", region_name=region)
-    for deleted in deleted_stacks(stacks, stack):
-        for event in listed(stacks, "describe_stack_events", "StackEvents", StackName=deleted):
-            skipped = event["ResourceStatus"] == "DELETE_SKIPPED"
-            bucket = event["PhysicalResourceId"]
-            # An earlier run may have deleted it.
-            if skipped and event["ResourceType"] == _BUCKET and _exists(client, bucket):
-                yield bucket
+    # An earlier run may have deleted it.
+    return [bucket for bucket in skipped if _exists(client, bucket)]
 
 
 def _exists(client: Any, bucket: str) -> bool:

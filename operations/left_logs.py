@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.deployed import deleted_stacks, resources_of
+from operations.deployed import deleted_stacks, events_of, resources_of
 from operations.environment_session import listed, look_up
 from stacks.names import endpoint_stack_name, server_stack_name
 
@@ -71,6 +71,9 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
         if _status(stacks, stack)
         for name in resources_of(stacks, stack, _LOG_GROUP)
     }
+    if environment.existing and environment.existing.log_group:
+        # The file may name one that an earlier deploy has left.
+        used.add(environment.existing.log_group)
     left = [name for name in found if name not in used]
     kept = function_logs(environment)
     if environment.removal_policy == "retain" and any(name.startswith(kept) for name in left):
@@ -85,11 +88,10 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
 
 def _if_never_complete(client: Any, stack: str) -> set[str]:
     """Return the log groups of a stack, by its id; none if its creation succeeded."""
-    events = list(listed(client, "describe_stack_events", "StackEvents", StackName=stack))
-    for event in events:
-        if event["PhysicalResourceId"] == stack and event["ResourceStatus"] == "CREATE_COMPLETE":
-            return set()
-    return {event["PhysicalResourceId"] for event in events if event["ResourceType"] == _LOG_GROUP}
+    events = list(events_of(client, stack))
+    if any((physical, status) == (stack, "CREATE_COMPLETE") for _, physical, status in events):
+        return set()
+    return {physical for kind, physical, _ in events if kind == _LOG_GROUP}
 
 
 def _groups(client: Any, prefix: str) -> dict[str, int]:

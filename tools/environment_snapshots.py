@@ -46,7 +46,9 @@ def main(
     parser.add_argument("names", nargs="*", metavar="NAME", help="a file, without .toml; or all")
     parser.add_argument("--update", action="store_true", help="write the snapshots again")
     options = parser.parse_args(arguments)
-    found = {file.stem for pattern in ("*.toml", "*/*.yaml") for file in folder.glob(pattern)}
+    found = {
+        file.stem for pattern in ("*.toml", "__snapshots__/*.yaml") for file in folder.glob(pattern)
+    }
     failed = False
     for name in options.names or sorted(found):
         try:
@@ -75,6 +77,10 @@ def _compare(name: str, folder: Path, synthesize: _Synthesize, *, update: bool) 
         yield f"{name}: deleted {shown}"
         return
     environment = load_environment(name, folder=folder, licensed=False)
+    if environment.branch_of:
+        raise ValueError(
+            f"a branch has no snapshot; found: {name}; allowed: {environment.branch_of}"
+        )
     yield from _unaccepted(environment)
     after = _HEAD.format(of_file) + _whole(environment, synthesize)
     if before == after:
