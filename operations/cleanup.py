@@ -21,7 +21,7 @@ from operations.command import command_parser, run_command
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
 from operations.environment_session import confirmed, listed, look_up, session_for
 from operations.left_buckets import delete_buckets, document_buckets
-from operations.left_logs import delete_left_logs, function_logs, logs_of_rollback
+from operations.left_logs import delete_left_logs, function_logs, logs_of_failure
 from operations.reset_traffic import find_stuck_weights
 from operations.vector_store import delete_store, find_deleted_store
 from stacks.names import (
@@ -152,7 +152,7 @@ def _after_failure(session: Session, environment: EnvironmentSettings) -> NoRetu
     for reason in reasons:
         print(f"note: {reason}", file=sys.stderr)
     with suppress(ClientError):  # without the permission, the reason above is all that is said
-        for name in logs_of_rollback(session, environment):
+        for name in logs_of_failure(session, environment):
             print(f"note: a log of it: aws logs tail {name} --since 1h", file=sys.stderr)
     again = f"scripts/deploy {environment.argument}"
     if reasons:
@@ -184,7 +184,9 @@ def _before_destroy(
         print(f"{stack.name}: destroying", flush=True)
         stacks.delete(stack)
         print(f"{stack.name}: destroyed")
-    if not only_removed:
+    if only_removed:
+        _delete_left_logs(session, environment)
+    else:
         _end(session, environment)
     return 0
 

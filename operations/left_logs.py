@@ -19,18 +19,22 @@ _LOG_GROUP = "AWS::Logs::LogGroup"
 #: What the names of the log groups have after the name of their stack.
 _FUNCTION, _CHECK, _TASKS = "EndpointEmbedderLogs", "EndpointCheckLogs", "ServerLogs"
 
+#: An update completes a stack whose creation failed with `--no-rollback`.
+_SUCCESSES = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}
+
 
 def function_logs(environment: EnvironmentSettings) -> str:
     """Return how the names of the log groups of the function begin."""
     return f"{endpoint_stack_name(environment.name)}-{_FUNCTION}"
 
 
-def logs_of_rollback(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
-    """Yield the newest log groups of the stacks that were rolled back."""
+def logs_of_failure(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
+    """Yield the newest log groups of the stacks that failed, also with `--no-rollback`."""
     stacks = session.create_client("cloudformation", region_name=environment.region)
     client = session.create_client("logs", region_name=environment.region)
     for stack, prefixes in _prefixes(environment).items():
-        if "ROLLBACK" in _status(stacks, stack):
+        status = _status(stacks, stack)
+        if "ROLLBACK" in status or "FAILED" in status:
             groups = (_groups(client, prefix) for prefix in prefixes)
             yield from (max(found, key=found.__getitem__) for found in groups if found)
 
@@ -87,9 +91,9 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
 
 
 def _if_never_complete(client: Any, stack: str) -> set[str]:
-    """Return the log groups of a stack, by its id; none if its creation succeeded."""
+    """Return the log groups of a stack, by its id; none if a deploy of it succeeded."""
     events = list(events_of(client, stack))
-    if any((physical, status) == (stack, "CREATE_COMPLETE") for _, physical, status in events):
+    if any(physical == stack and status in _SUCCESSES for _, physical, status in events):
         return set()
     return {physical for kind, physical, _ in events if kind == _LOG_GROUP}
 

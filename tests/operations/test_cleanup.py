@@ -18,7 +18,7 @@ ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
 @pytest.fixture(autouse=True)
 def _without_leftovers(monkeypatch):
     """Leave logs and buckets to the tests in tests/tools/rehearsal/test_leftovers.py."""
-    for name in ("delete_left_logs", "logs_of_rollback"):
+    for name in ("delete_left_logs", "logs_of_failure"):
         monkeypatch.setattr(cleanup, name, lambda *_: [])
     monkeypatch.setattr(cleanup, "document_buckets", lambda *_: ["kept-documents"])
 

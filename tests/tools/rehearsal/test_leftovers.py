@@ -11,7 +11,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, IngestSettings, Model, VectorIndexSettings
-from operations import cleanup, command
+from operations import cleanup, command, left_logs
 
 WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
 NO_FUNCTION = {"ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:none"}
@@ -111,6 +111,41 @@ def test_a_destroy_deletes_the_logs_that_the_policy_does_not_retain(account):
     assert account.run("--after", "destroy") == 0
     kept = {name for name in served if "Embedder" in name}
     assert account.groups() == (kept if account.environment.removal_policy == "retain" else set())
+
+
+def test_a_stack_that_an_update_completed_was_deployed(account, shell):
+    """Its creation failed with `--no-rollback`. With `retain`, the function's log stays."""
+    served = account.create("Endpoint", PROGRAMS)
+    account.delete()
+    events = left_logs.events_of
+
+    def completed_by_update(client, stack):
+        for kind, physical, status in events(client, stack):
+            yield kind, physical, status.replace("CREATE_COMPLETE", "UPDATE_COMPLETE")
+
+    shell.setattr(left_logs, "events_of", completed_by_update)
+    assert account.run("--after", "destroy") == 0
+    kept = {name for name in served if "Embedder" in name}
+    assert account.groups() == (kept if account.environment.removal_policy == "retain" else set())
+
+
+def test_a_stack_that_the_file_no_longer_has_is_destroyed_with_its_logs(account):
+    """Those of the stacks that stay are not touched."""
+    served = account.create("Endpoint", PROGRAMS)
+    account.create("Server", _logs("ServerLogs"))
+    for _ in range(2):
+        assert account.run("--before", "destroy", "--removed", "--force") == 0
+        assert account.groups() == served
+
+
+@pytest.mark.parametrize("status", ["CREATE_FAILED", "UPDATE_FAILED", "UPDATE_ROLLBACK_COMPLETE"])
+def test_the_logs_of_any_failure_are_named(account, shell, capsys, status):
+    """A deploy with `--no-rollback` leaves the stack as it failed."""
+    served = account.create("Endpoint", PROGRAMS)
+    shell.setattr(left_logs, "_status", lambda *_: status)
+    assert account.run("--after", "failed-deploy") == 1
+    notes = capsys.readouterr().err
+    assert [name for name in served if f"a log of it: aws logs tail {name} " not in notes] == []
 
 
 def test_logs_that_may_not_be_deleted_fail_no_deploy(account, shell, capsys):
