@@ -12,6 +12,7 @@ from botocore.session import Session
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, IngestSettings, Model, VectorIndexSettings
 from operations import cleanup, command, left_logs
+from operations.deployed import events_of
 
 WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
 NO_FUNCTION = {"ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:none"}
@@ -117,10 +118,9 @@ def test_a_stack_that_an_update_completed_was_deployed(account, shell):
     """Its creation failed with `--no-rollback`. With `retain`, the function's log stays."""
     served = account.create("Endpoint", PROGRAMS)
     account.delete()
-    events = left_logs.events_of
 
     def completed_by_update(client, stack):
-        for kind, physical, status in events(client, stack):
+        for kind, physical, status in events_of(client, stack):
             yield kind, physical, status.replace("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
     shell.setattr(left_logs, "events_of", completed_by_update)
