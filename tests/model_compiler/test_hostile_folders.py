@@ -1,6 +1,7 @@
 """Folders that were made to harm: refused in one printable line, quickly, and nothing leaks."""
 
 import base64
+import errno
 import json
 import os
 import re
@@ -363,6 +364,23 @@ def test_a_clone_without_its_large_files(tiny_folder, file, capsys):
     error, _ = refused(tiny_folder, capsys)
     assert f"{file} is a pointer of Git LFS" in error
     assert "`git lfs pull`" in error
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "modules.json", "tokenizer.json", "model.safetensors"]
+)
+def test_a_file_of_another_user(tiny_folder, file, capsys, monkeypatch):
+    """The error names the file that may not be read, and says why."""
+    opened = Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == tiny_folder / file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    error, _ = refused(tiny_folder, capsys)
+    assert error.endswith(f"{file} cannot be read: Permission denied.")
 
 
 @pytest.mark.parametrize("file", ["config.json", "modules.json", "tokenizer.json"])

@@ -309,12 +309,16 @@ def require_file(path: Path) -> None:
         raise SourceError(missing(path))
     if not path.is_file():
         raise SourceError(f"{path} is not a regular file.")
-    with path.open("rb") as file:
-        if file.read(len(POINTER)) == POINTER:
-            raise SourceError(
-                f"{path} is a pointer of Git LFS, without the file's content. Run `git lfs pull` "
-                "in the clone, or download the file."
-            )
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(POINTER))
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
+    if start == POINTER:
+        raise SourceError(
+            f"{path} is a pointer of Git LFS, without the file's content. Run `git lfs pull` in "
+            "the clone, or download the file."
+        )
 
 
 def inner_path(folder: Path, name: str, *, where: Path) -> Path:

@@ -237,9 +237,12 @@ def _recognized(folder: Path) -> CatalogEntry | None:
 
     @functools.cache
     def found(name: str) -> str | None:
-        """Hash a file of the folder, once for all entries; None if it is missing."""
+        """Hash a file of the folder, once for all entries; None if it is missing or unreadable."""
         path = folder / name
-        return file_sha256(path) if path.is_file() else None
+        try:
+            return file_sha256(path) if path.is_file() else None
+        except OSError:  # what reads the model reports it
+            return None
 
     def size(name: str) -> int:
         return (folder / name).stat().st_size if (folder / name).is_file() else 0
