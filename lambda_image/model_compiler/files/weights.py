@@ -179,10 +179,10 @@ class Weights:
         )
 
     def _are_equal(self, *names: str) -> bool:
-        with np.errstate(over="ignore"):  # no tensor that is used is infinite
-            first, second = (
-                self._read(name, self._tensors[name], WIDTHS).astype(np.float32) for name in names
-            )
+        first, second = (self._read(name, self._tensors[name], WIDTHS) for name in names)
+        if first.dtype != second.dtype:
+            with np.errstate(over="ignore"):  # no tensor that is used is infinite
+                first, second = first.astype(np.float32), second.astype(np.float32)
         return np.array_equal(first, second)
 
     def _tensor(self, name: str, shape: tuple[int, ...] | None = None) -> StoredTensor:
