@@ -139,16 +139,16 @@ class Letters:
 
     def __init__(self, send: Callable[[str], object], *, now: Callable[[], float]) -> None:
         self._send, self._now = send, now
-        self._tried_again = 0.0
+        self._next_try = 0.0
         self._error = ""
 
     def send(self, key: str, reason: str) -> bool:
         """Send the key of a document and the reason; return whether that was possible."""
-        if self._now() >= self._tried_again:
+        if self._now() >= self._next_try:
             try:
                 self._send(orjson.dumps({"key": key, "reason": reason}).decode())
             except (BotoCoreError, ClientError) as error:
-                self._tried_again = self._now() + _LETTER_PAUSE_SECONDS
+                self._next_try = self._now() + _LETTER_PAUSE_SECONDS
                 is_answer = isinstance(error, ClientError)
                 self._error = error.response["Error"]["Code"] if is_answer else type(error).__name__
             else:
