@@ -12,7 +12,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import deleted_stacks, events_of
-from operations.environment_session import look_up
+from operations.environment_session import account_of, look_up
 from stacks.names import artifact_stack_name, index_stack_name
 
 _BUCKET = "AWS::S3::Bucket"
@@ -32,9 +32,10 @@ def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterat
     client = session.create_client("s3", region_name=environment.region)
     artifacts = _left(session, environment, artifact_stack_name(environment.name))
     documents = _left(session, environment, index_stack_name(environment.name), deploys=1)
+    owner = account_of(session, environment)
     for bucket in artifacts + documents:
-        _empty(client, bucket)
-        client.delete_bucket(Bucket=bucket)
+        _empty(client, bucket, owner)
+        client.delete_bucket(Bucket=bucket, ExpectedBucketOwner=owner)
         yield f"deleted the bucket {bucket} with its objects"
 
 
@@ -53,21 +54,21 @@ def _left(
         for kind, bucket, status in events_of(stacks, deleted)
         if (kind, status) == (_BUCKET, "DELETE_SKIPPED")
     }
-    client = session.create_client("s3", region_name=region)
-    # An earlier run may have deleted it.
-    return [bucket for bucket in skipped if _exists(client, bucket)]
+    if not skipped:
+        return []
+    head = session.create_client("s3", region_name=region).head_bucket
+    owner = account_of(session, environment)
+    # An earlier run may have deleted it. One that another account has made since is refused.
+    return [name for name in skipped if look_up(head, Bucket=name, ExpectedBucketOwner=owner)]
 
 
-def _exists(client: Any, bucket: str) -> bool:
-    return look_up(client.head_bucket, Bucket=bucket) is not None
-
-
-def _empty(client: Any, bucket: str) -> None:
-    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+def _empty(client: Any, bucket: str, owner: str) -> None:
+    owned = {"Bucket": bucket, "ExpectedBucketOwner": owner}
+    for page in client.get_paginator("list_object_versions").paginate(**owned):
         found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
         objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
         if not objects:
             continue
-        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+        answer = client.delete_objects(**owned, Delete={"Objects": objects, "Quiet": True})
         for error in answer.get("Errors", []):
             raise ValueError(f"{error['Key']} in the bucket {bucket} stays: {error.get('Code')}")

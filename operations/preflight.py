@@ -63,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the findings; return 1 if the deploy would fail, else 0."""
     parser = command_parser("python -m operations.preflight", __doc__)
     parser.add_argument("--built", action="store_true", help="the images were built before")
-    told = "check only what a comparison needs: the region and the credentials"
-    parser.add_argument("--diff", action="store_true", help=told)
+    only = "check only what a comparison needs: the region and the credentials"
+    parser.add_argument("--diff", action="store_true", help=only)
     failure = "AWS does not accept the credentials"
     return run_command(parser, _check, arguments, failure=failure, takes_cdk_options=True)
 

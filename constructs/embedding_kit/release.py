@@ -250,8 +250,8 @@ class ReleaseCheck(Construct):
             standby: The other one. A switch exchanges the two, and a permission that it changed
                 would come too late for the check.
         """
-        for each in (index, standby):
-            each.grant_query(self.function)
+        index.grant_query(self.function)
+        standby.grant_query(self.function)
         resource = cast("CfnResource", self.resource.node.default_child)
         resource.add_property_override("Index", index.index_arn)
 

@@ -228,6 +228,31 @@ def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch
             assert (f"aws s3 rb --force s3://{name}\n" in printed) == (name not in deleted)
 
 
+def test_each_call_on_a_bucket_states_the_owner(account, shell):
+    """Another account may have taken the name of one that is gone."""
+    account.environment = account.environment.model_copy(update={"branch_of": "dev"})
+    calls = {}
+
+    class _Session(Session):
+        def create_client(self, service, **given):
+            client = super().create_client(service, **given)
+            client.meta.events.register("provide-client-params.s3", remember)
+            return client
+
+    def remember(params, model, **_):
+        calls[model.name] = params["ExpectedBucketOwner"]
+
+    shell.setattr(cleanup, "session_for", lambda *_, **__: _Session())
+    account.create("Artifact", {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}})
+    (bucket,) = {name for name in account.buckets() if account.environment.name in name}
+    account.s3.put_object(Bucket=bucket, Key="artifact/a", Body=b"one")
+    account.delete("Artifact")
+    assert account.run("--after", "destroy") == 0
+    assert calls.keys() == {"HeadBucket", "ListObjectVersions", "DeleteObjects", "DeleteBucket"}
+    (owner,) = set(calls.values())
+    assert owner == Session().create_client("sts").get_caller_identity()["Account"]
+
+
 def test_a_bucket_of_two_deploys_of_a_branch_is_deleted_once(account, capsys):
     """The bucket of artifacts has the same name in each deploy, which may also import it."""
     account.environment = account.environment.model_copy(update={"branch_of": "dev"})
