@@ -104,9 +104,9 @@ def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field
 
 
 def most_different(dimensions: int, dtype: str, encoding: str) -> int | None:
-    """Return the most different vectors without a 0 that may fit; None if `check_batch` says it.
+    """Return the most different vectors without a 0 that may fit; None for other than JSON floats.
 
-    Equal ones take next to nothing in gzip.
+    `check_batch` is enough for those. Equal vectors take next to nothing in gzip.
     """
     if (dtype, encoding) != ("float", "float"):
         return None

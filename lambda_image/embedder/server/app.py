@@ -46,7 +46,7 @@ _PROGRESS_BYTES, _STALLED_SECONDS = 16 << 10, 1.0
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
 #: it has written, can read the error. Beyond it, the connection is closed.
 _DROPPED_BYTES = 64 << 20
-#: The end of the server: they begin with refusing what waits.
+#: The last seconds of the server, which begin when what waits for the model is refused.
 LAST_SECONDS = 1.0
 #: Threads are made when they are needed, and the requests have another bound.
 _THREADS = 1 << 16

@@ -162,7 +162,7 @@ def _serve(
     # The objects made so far stay alive, so the garbage collector need not traverse them.
     gc.freeze()
     gc.enable()
-    # uvicorn puts them back when it has ended. Python's own would end a process whose model runs.
+    # uvicorn restores these at its end. With Python's own, a signal during a run would be a crash.
     for number in HANDLED_SIGNALS:
         signal.signal(number, lambda *_: os._exit(0))
     asyncio.run(server.serve(sockets=[listener]))

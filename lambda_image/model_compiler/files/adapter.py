@@ -219,14 +219,15 @@ def _check_shape(adapter: Weights, name: str, shape: tuple[int, ...]) -> None:
 
 
 def _check_copy(adapter: Weights, name: str, base: StoredTensor) -> None:
-    """Check that a tensor of a layer with an adapter is the base's, under the name from before it.
+    """Check that a tensor of a layer with an adapter is the base's.
 
-    peft looks for those of such a layer under `base_layer`, and ignores others.
+    peft reads the tensors of such a layer from names with `base_layer`, and ignores others.
     """
     if not np.array_equal(adapter.take(name, *base.shape), base.read().astype(np.float32)):
         raise UnsupportedModelError(
-            f"{adapter.folder / ADAPTER_WEIGHTS}: {name} is not the base's, and of a layer that "
-            "target_modules selects. peft ignores it: its name of it has base_layer."
+            f"{adapter.folder / ADAPTER_WEIGHTS}: {name} is not the base's, in a layer that "
+            "target_modules selects. peft ignores it: in such a layer it reads names with "
+            "base_layer."
         )
 
 

@@ -142,8 +142,8 @@ class Weights:
     def done(self, harmless: Mapping[str, str] = NONE) -> None:
         """Check that each tensor was used, is equal to one that was, or is harmless by its name.
 
-        `harmless` has such names by the reason, with `*` for any part of a name. One with `*` is of
-        a module, and holds only if nothing of the module was used: else the rest may matter.
+        `harmless` has names by the reason, with `*` for any part of a name. A name with `*` covers
+        a module; if a tensor of the module was used, its other tensors are not harmless.
         """
         used = self._tensors.keys() - self._left
         names = [

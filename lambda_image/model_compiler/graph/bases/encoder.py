@@ -168,7 +168,8 @@ class Encoder(ABC, Generic[Config]):
     def _done(self, harmless: Mapping[str, str] = NONE, *, heads: str = "") -> None:
         """Check that each tensor was used, or is harmless by its name; see `Weights.done`.
 
-        `harmless` are names in the encoder, and `heads` those next to one that is a level down.
+        `harmless` are names in the encoder. `heads` are names outside of it, which a checkpoint has
+        only if the encoder's own names have a prefix.
         """
         prefix = glob.escape(self._prefix)
         own = {
