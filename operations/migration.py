@@ -544,12 +544,12 @@ def _finish(migration: Migration, options: argparse.Namespace) -> int:
 def _require_rest(migration: Migration) -> None:
     """Check that the new model answers all requests, and has for the time of a release's step."""
     environment, new = migration.environment, migration.new
-    name, interval = environment.name, environment.release.interval
+    interval = environment.release.interval
     if not migration.is_exchanged:
         raise ValueError(
             f"finish follows a switch; found: [standby] below [model] in {environment.file}; "
             f"allowed: {migration.command} switch. To give up {new}: take [standby] out, "
-            f"scripts/deploy {name}, then finish"
+            "then finish again"
         )
     share = migration.shares().get(new.index, 0.0)
     deployed = find_deployed(migration.session, environment)

@@ -380,7 +380,10 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     refused(f"both models are deployed; found: not {NEW}", "compare", "--queries", "none.txt")
     refused(f"both indexes are deployed; found: not that of {NEW}", "switch")
     refused(
-        "finish follows a switch; found: [standby] below [model] in environments/dev.toml", "finish"
+        "finish follows a switch; found: [standby] below [model] in environments/dev.toml; allowed:"
+        f" scripts/migrate dev switch. To give up {NEW} (384 dimensions): take [standby] out, then "
+        "finish again",
+        "finish",
     )
     act(world, "copy")
     world.changes = False
@@ -467,6 +470,16 @@ def test_a_finish_asks_after_the_table_was_taken_out_by_hand(
     assert old in world.vectors.indexes
     assert world.run("finish") == 0
     assert old not in world.vectors.indexes
+
+
+def test_a_finish_without_the_table_gives_the_next_model_up(world):
+    """Before a switch. A deploy of its own, which refuses an older file, is not needed."""
+    act(world, "copy")
+    new, old = world.index_of(NEW), world.index_of(OLD)
+    environment_tables.remove_table(world.file, "standby")
+    act(world, "finish", "--yes")
+    assert world.index_of(OLD) == old in world.vectors.indexes
+    assert new not in world.vectors.indexes
 
 
 def test_back_takes_the_newest_version_of_the_earlier_model(world):
