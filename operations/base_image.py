@@ -12,7 +12,7 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from embedding_kit.programs import python_version
+from embedding_kit.programs import exit_with, python_version
 
 _ROOT = Path(__file__).parents[1]
 #: As in the Dockerfile.
@@ -87,4 +87,4 @@ def _digest(tag: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -9,7 +9,6 @@ accept the images later.
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from botocore.session import Session
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.image_identity import LABEL, build_command, compare_labels, model_labels
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, environment_of, run_command
 from operations.environment_session import session_for
 from operations.packages import (
@@ -139,4 +139,4 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 
 #: The exit status of a deploy that succeeded, with a failed check.
@@ -48,4 +49,4 @@ def _check(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
@@ -321,4 +322,4 @@ def _print_documents(session: Session, environment: EnvironmentSettings) -> None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -34,6 +34,7 @@ from embedding_client._readers import Source
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import index_id
 from embedding_kit.prices import DEFAULT_REGION, load_prices
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from jobs.errors import BatchError
 from operations.checkup import ILL
@@ -670,4 +671,4 @@ _STEPS: Mapping[str, tuple[Callable[[Migration, argparse.Namespace], int | None]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

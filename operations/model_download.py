@@ -20,6 +20,7 @@ from typing import Any
 
 from embedding_client._progress import progress_on
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from embedding_kit.settings.model import FOLDER_HOLDS, s3_place
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
@@ -127,4 +128,4 @@ def _assemble(folder: Path, parts: Path, objects: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

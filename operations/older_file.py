@@ -11,6 +11,7 @@ import sys
 from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.environment_session import confirmed, may_ask, session_for
 from operations.migration import OLDER_FILE, Migration
@@ -69,4 +70,4 @@ def why_older(migration: Migration) -> tuple[str, str] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

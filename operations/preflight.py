@@ -18,6 +18,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provisioned
 from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
@@ -488,4 +489,4 @@ def _refused(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -20,6 +20,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
 from operations.packages import (
@@ -288,4 +289,4 @@ def _copy(image: Image, source: Repository, own: Repository) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

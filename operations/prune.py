@@ -8,7 +8,6 @@ would delete.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed, shares_of
 from operations.environment_session import listed, look_up, session_for
@@ -197,4 +197,4 @@ def _function_images(session: Session, place: Place, gone: set[tuple[str, str]])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

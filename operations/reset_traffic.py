@@ -8,12 +8,12 @@ https://github.com/gradientedge/cdk-utils/pull/1110).
 """
 
 import argparse
-import sys
 from dataclasses import dataclass
 
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed, shares_of
 from operations.environment_session import session_for
@@ -113,4 +113,4 @@ def _running(deployed: Deployed) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -26,6 +26,7 @@ from botocore.session import Session
 
 from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from embedding_kit.settings.callers import without_path
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
@@ -321,4 +322,4 @@ def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> di
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -6,10 +6,10 @@ then finds the zip in the cache.
 
 import argparse
 import subprocess
-import sys
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import build_command
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import artifact_in_s3
 from operations.command import command_parser, run_command
 
@@ -31,4 +31,4 @@ def _build(environment: EnvironmentSettings, options: argparse.Namespace) -> int
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

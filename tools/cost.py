@@ -1,8 +1,7 @@
 """The command `scripts/cost`: the forecast of the operations, with what it counts synthesized."""
 
-import sys
-
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.programs import exit_with
 from operations.cost.bill import Resource
 from operations.cost.command import main
 from tools.synthesis import synthesize
@@ -18,4 +17,4 @@ def resources_of(environment: EnvironmentSettings) -> list[Resource]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(synthesize=resources_of))
+    exit_with(lambda: main(synthesize=resources_of))

@@ -21,6 +21,7 @@ import yaml
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import build_arguments
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, ModelSource
 from embedding_kit.settings.model import s3_place
 from tools.synthesis import Stack, synthesize
@@ -241,4 +242,4 @@ def _folded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -1,11 +1,17 @@
 """The command `embedding-kit PROGRAM`; without a program, it lists them."""
 
 import sys
+from typing import NoReturn
 
-from embedding_kit.programs import PROGRAMS, run
+from embedding_kit.programs import PROGRAMS, exit_with, run
 
 
-def main() -> int:
+def main() -> NoReturn:
+    """Run the command of the process, and exit with its status."""
+    exit_with(_run)
+
+
+def _run() -> int:
     """Run the program that the first argument names; return 2 if there is none of that name."""
     program = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if program in PROGRAMS:
@@ -24,4 +30,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,10 +6,13 @@ imports one of them, and in no other: the command `embedding-kit`, and `embeddin
 
 import os
 import runpy
+import select
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 #: The modules that can be run, with what each does.
 PROGRAMS = {
@@ -51,6 +54,32 @@ def run(program: str, arguments: list[str]) -> None:
     sys.path.insert(0, str(image_folder()))
     sys.argv = [program, *arguments]
     runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def exit_with(main: Callable[[], int | str | None]) -> NoReturn:
+    """Run a command and exit with its status: with 1, quietly, if a pipe's reader has gone."""
+    try:
+        try:
+            status = main()
+        except SystemExit as ended:  # such as after --help
+            status = ended.code
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_has_gone():
+            raise  # It was another pipe or a connection.
+        # Python flushes both once more at its end.
+        with Path(os.devnull).open("wb") as nothing:
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(nothing.fileno(), stream.fileno())
+        status = 1
+    sys.exit(status)
+
+
+def _reader_has_gone() -> bool:
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        poll.register(stream, 0)
+    return bool(poll.poll(0))
 
 
 def import_modules(*names: str) -> list[ModuleType]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from embedding_client._arguments import whole
+from embedding_kit.programs import exit_with
 from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.report import ROOT, as_json, as_table, this_machine
 from tools.figure import bars
@@ -63,4 +64,4 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

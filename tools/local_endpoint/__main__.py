@@ -18,6 +18,7 @@ from embedder.core.errors import SettingsError
 from embedder.core.settings import Settings
 from embedder.server.settings import PREFIX, parse
 from embedding_client._arguments import whole
+from embedding_kit.programs import exit_with
 from tools.local_endpoint.endpoint import endpoint, key_pair, region
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.models import (
@@ -274,4 +275,4 @@ def _ready(url: str, *, model: str, runtime: str, embeds: bool = True) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

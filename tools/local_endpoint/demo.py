@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client import EmbeddingClient, EmbeddingClientError
+from embedding_kit.programs import exit_with
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.models import (
     DEFAULT_MODEL,
@@ -182,4 +183,4 @@ def _heading(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

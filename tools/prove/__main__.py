@@ -24,6 +24,7 @@ from embedding_client import SigV4Auth
 from embedding_client._arguments import between, whole
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, load_prices, priced
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.standing_cost import capacity_items
 from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
@@ -293,4 +294,4 @@ def _script(*command: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

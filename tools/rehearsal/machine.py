@@ -13,10 +13,10 @@ import os
 import platform
 import shlex
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from embedding_kit.programs import exit_with
 from tools.rehearsal.deploy.cdk import copy_files
 from tools.rehearsal.image.docker import install
 from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES
@@ -119,4 +119,4 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -1,6 +1,5 @@
 """Deploy environments to an emulated AWS, and check the endpoint, its releases and the destroy."""
 
-import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from pathlib import Path
 import tomlkit
 
 from embedding_kit.environment_file import load_environment
+from embedding_kit.programs import exit_with
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.checks import (
@@ -206,4 +206,4 @@ def _remove_images(docker: Docker, aws: Emulator, client: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("scripts/rehearse", __doc__, rehearse, several=True))
+    exit_with(lambda: run("scripts/rehearse", __doc__, rehearse, several=True))

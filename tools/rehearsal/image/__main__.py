@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import build_command
+from embedding_kit.programs import exit_with
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from tools.rehearsal.image.asset import image_assets, synthesize
 from tools.rehearsal.image.docker import ContainersUnavailableError, containers
@@ -129,4 +129,4 @@ def _check_zip(tested: Tested, model: Model) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("scripts/test-image", __doc__, verify))
+    exit_with(lambda: run("scripts/test-image", __doc__, verify))
