@@ -2,14 +2,13 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from embedding_client._cli import parsers
 
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
-#: Longer lists of values are in the errors.
-_MOST_CHOICES = 5
+_UNTITLED = {"positional arguments", "options"}
 #: Those for the development of the kit itself.
 _OTHERS = {"bench", "demo", "lock", "rehearse", "release", "setup", "test", "test-image"}
 _HEAD = """# Commands
@@ -24,39 +23,45 @@ def commands_page() -> str:
     _, default, commands = parsers()
     lines = [_HEAD, *_command("embed TEXT", default, {})]
     for name, parser in commands.items():
-        known = dict.fromkeys(_arguments(default), "embed TEXT")
+        known = dict.fromkeys(_arguments(default, default._actions), "embed TEXT")
         steps = [action for action in parser._actions if isinstance(action.choices, dict)]
         inner = steps[0].choices if steps else {"": parser}
         for step, one in inner.items():  # type: ignore[union-attr]
             title = f"embed {name} {step}".strip()
             lines += _command(title, one, known)
-            known = dict.fromkeys(_arguments(one), title) | known
-    return "\n".join([*lines, *_scripts()]) + "\n"
+            known = dict.fromkeys(_arguments(one, one._actions), title) | known
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([*lines, *_scripts()]) + "\n")
 
 
 def _command(name: str, parser: argparse.ArgumentParser, known: Mapping[str, str]) -> Iterator[str]:
-    """Yield a command's arguments; those that another command has, too, by their names alone."""
+    """Yield a command's arguments by group; those that another command has, too, as links to it."""
     yield f"## {name}\n\n{parser.description}\n"
-    groups = {group.title: group._group_actions for group in parser._action_groups}
-    endpoint = [_name(action) for action in groups.get("endpoint", [])] if known else []
-    shared: dict[str, list[str]] = {}
-    for line, option in _arguments(parser).items():
-        if line not in known or ": " not in line:
-            yield line
-        elif option not in endpoint:
-            shared.setdefault(known[line], []).append(option)
-    for other, options in shared.items():
-        yield f"- {', '.join(options)}: [as of `{other}`](#{other.lower().replace(' ', '-')})"
-    if endpoint:
-        yield "- [the endpoint's options](#embed-text)"
+    shared: dict[str, dict[str, None]] = {}
+    for group in parser._action_groups:
+        of_group = _arguments(parser, group._group_actions)
+        own = [line for line in of_group if line not in known or ": " not in line]
+        if own and group.title not in _UNTITLED:
+            yield f"\n**{group.title}**\n"
+        yield from own
+        for line in [line for line in of_group if line not in own]:
+            option = "the endpoint's options" if group.title == "endpoint" else of_group[line]
+            shared.setdefault(known[line], {})[option] = None
+    if shared:
+        links = (
+            f"[{', '.join(options)}](#{other.lower().replace(' ', '-')})"
+            for other, options in shared.items()
+        )
+        yield f"\nAlso {', '.join(links)}."
     yield ""
 
 
-def _arguments(parser: argparse.ArgumentParser) -> dict[str, str]:
+def _arguments(
+    parser: argparse.ArgumentParser, actions: Iterable[argparse.Action]
+) -> dict[str, str]:
     """Return a line for each argument, and the argument's first name."""
     return {
         f"- {_names(action)}: {_text(parser, action)}".removesuffix(": "): _name(action)
-        for action in parser._actions
+        for action in actions
         if action.help != argparse.SUPPRESS and action.dest != "help"
     }
 
@@ -66,17 +71,15 @@ def _name(action: argparse.Action) -> str:
 
 
 def _names(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 or action.metavar is None else f" {action.metavar}"
     if not action.option_strings:
         return _name(action)
+    choices = "|".join(map(str, action.choices or ()))
+    value = "" if action.nargs == 0 else f" {action.metavar or choices or action.dest.upper()}"
     return ", ".join(f"`{option}{value}`" for option in action.option_strings)
 
 
 def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    text = (action.help or "") % {**vars(action), "prog": parser.prog}
-    choices = [*(action.choices or ())]
-    allowed = ", ".join(f"`{choice}`" for choice in choices if len(choices) <= _MOST_CHOICES)
-    return "; ".join(part for part in (text, allowed) if part)
+    return (action.help or "") % {**vars(action), "prog": parser.prog}
 
 
 def _scripts() -> Iterator[str]:
