@@ -6,12 +6,13 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,10 @@ Record = Mapping[str, Any]
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_NOT_UTF8 = (
-    "is not UTF-8. Convert the file first; from Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+#: A program that writes CSV with commas from CSV with another separator, in UTF-8 everywhere.
+_COMMAS = (
+    'python3 -X utf8 -c "import csv, sys; '
+    'csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter={}))"'
 )
 _SUFFIXES = {
     ".txt": "text",
@@ -66,7 +69,7 @@ def _is_unicode(text: str) -> bool:
 
 def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     """Read each line as a row. Blank lines at the end are ignored."""
-    blank = 0
+    blank, not_utf8 = 0, _not_utf8(file)
     for number, line in enumerate(_lines(file, newline="\n"), 1):
         if not line.strip():
             blank += 1
@@ -75,15 +78,17 @@ def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
             yield before, {column: ""}, "is blank"
         blank = 0
         fields = {column: _decoded(line.rstrip("\r\n"))}
-        yield number, fields, _decoding_problem(line) or problem_of(fields, column)
+        problem = problem_of(fields, column) if _is_unicode(line) else not_utf8
+        yield number, fields, problem
 
 
 def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     """Read an object or a string from each line. Blank lines are not rows."""
+    not_utf8 = _not_utf8(file)
     for number, line in enumerate(_lines(file, newline="\n"), 1):
         if not line.strip():
             continue
-        problem = _decoding_problem(line)
+        problem = None if _is_unicode(line) else not_utf8
         fields: Record = {}
         if problem is None:
             try:
@@ -115,11 +120,20 @@ def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
     # The default limit of 128 KB is too small for texts.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
+    not_utf8, convert = _not_utf8(file), _converter(file)
+    texts = _lines(file, newline="")
+    lines = csv.reader(texts, delimiter=delimiter, strict=True)
     try:
         header = next((cells for cells in lines if cells), [])
-        if delimiter == "," and column not in header:
-            _check_separator(header)
+        other = _other_separator(header) if delimiter == "," and column not in header else None
+        # The conversion of another separator fails on another encoding, so that comes first.
+        if not all(map(_is_unicode, chain(header, texts if other else ()))):
+            raise FileError(not_utf8)
+        if other:
+            raise FileError(
+                f"is separated by {other!r}, not by commas. Convert it first: "
+                + convert(_COMMAS.format(repr(other)))
+            )
         _check_header(header, column)
         blank: list[int] = []
         before = lines.line_num
@@ -134,7 +148,8 @@ def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Itera
             )
             blank = []
             fields: Record = dict(zip_longest(header, map(_decoded, cells[: len(header)])))
-            problem = _decoding_problem("".join(cells)) or problem_of(fields, column)
+            is_utf8 = _is_unicode("".join(cells))
+            problem = problem_of(fields, column) if is_utf8 else not_utf8
             if len(cells) > len(header):
                 problem = f"has {len(cells)} cells; the header has {len(header)}"
             yield line, fields, problem
@@ -174,12 +189,13 @@ READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
 def _lines(file: io.BufferedReader, *, newline: str) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, with or without a byte order mark or gzip compression.
 
-    A byte that is not valid UTF-8 becomes a lone surrogate, which `_decoding_problem` reports.
+    A byte that is not valid UTF-8 becomes a lone surrogate.
     """
     start = file.peek(2)[:2]
     if start in _UTF16:
         raise FileError(
-            "is UTF-16, not UTF-8. Convert it first: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+            "is UTF-16, not UTF-8. Convert it first: "
+            + _converter(file)("iconv -f UTF-16 -t UTF-8")
         )
     raw: Any = gzip.GzipFile(fileobj=file) if start == _GZIP else file
     try:
@@ -205,17 +221,31 @@ def _check_header(names: list[str], column: str) -> None:
         )
 
 
-def _check_separator(names: list[str]) -> None:
-    """Refuse what Excel writes as CSV for some languages."""
+def _other_separator(names: list[str]) -> str | None:
+    """Return the separator of what Excel writes as CSV for some languages, or None."""
     line = names[0] if names else ""
     if line.lower().startswith("sep="):
         raise FileError(f"begins with {line!r}, which is Excel's own. Remove that line.")
-    if len(names) == 1 and (found := next((mark for mark in ";\t|" if mark in line), None)):
-        raise FileError(
-            f'is separated by {found!r}, not by commas. Convert it first: python3 -c "import csv, '
-            f'sys; csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter={found!r}))" '
-            "< FILE > NEW"
-        )
+    return next((mark for mark in ";\t|" if mark in line), None) if len(names) == 1 else None
+
+
+def _not_utf8(file: io.BufferedReader) -> str:
+    """Return the problem of bytes that are not UTF-8. Call it before the file is read."""
+    return (
+        "is not UTF-8. Convert the file first; from Windows-1252, which Excel writes: "
+        + _converter(file)("iconv -f CP1252 -t UTF-8")
+    )
+
+
+def _converter(file: io.BufferedReader) -> Callable[[str], str]:
+    """Return what makes a shell's command of a program that converts a file.
+
+    A file without a name is FILE. Call it before the file is read.
+    """
+    path = "FILE" if isinstance(file.name, int) else shlex.quote(str(file.name))
+    if file.peek(2)[:2] == _GZIP:
+        return lambda program: f"gzip -dc < {path} | {program} > NEW"
+    return lambda program: f"{program} < {path} > NEW"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -234,11 +264,6 @@ def _fields(value: object, column: str) -> tuple[Record, str | None]:
     if not isinstance(value, dict):
         return {}, f"is neither an object nor a string; found {type(value).__name__}"
     return value, problem_of(value, column)
-
-
-def _decoding_problem(text: str) -> str | None:
-    """Return the problem of a text with bytes that were not UTF-8, or None."""
-    return None if _is_unicode(text) else _NOT_UTF8
 
 
 def _decoded(text: str) -> str:
@@ -285,6 +310,7 @@ class Source:
     ) -> None:
         self.path = path
         self.name = name or (str(path) if path else "standard input")
+        self._is_copy = name is not None
         if path is not None and not path.is_file():
             raise FileError(
                 f"{path} is not a file." if path.exists() else f"{path} does not exist."
@@ -357,6 +383,8 @@ class Source:
         if self.path is None:
             return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
         try:
+            if self._is_copy:  # not opened by its name, which no error may show
+                return os.fdopen(os.open(self.path, os.O_RDONLY), "rb")
             return self.path.open("rb")
         except OSError as error:
             raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
@@ -380,6 +408,7 @@ class _Hashed(io.RawIOBase):
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
+        self.name = file.name
         self.state = _state(file)
         self.digest = hashlib.sha256()
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow
@@ -139,7 +140,7 @@ def test_a_row_that_cannot_be_embedded_has_a_problem(tmp_path, name, content, pl
         ("a.csv", b"text,id,text\na,1,b\n", "has more than one column named 'text'"),
         ("a.csv", b'text\n"never closed\nb\n', "is not CSV: line 3: unexpected end of data"),
         ("a.txt", "a\n".encode("utf-16"), "is UTF-16, not UTF-8. Convert it first"),
-        ("a.csv", b"\xef\xbb\xbfid;text\n1;a\n", "is separated by ';', not .* < FILE > NEW"),
+        ("a.csv", b"\xef\xbb\xbfid;text\n1;a\n", "is separated by ';', not .* < .*a.csv > NEW"),
         ("a.csv", b"id\ttext\n1\ta\n", r"is separated by '\\t', not by commas"),
         ("a.csv", b"sep=;\r\nid;text\r\n", "begins with 'sep=;', which is Excel's own. Remove"),
         ("a.csv", b"sep=,\r\nid,text\r\n", "begins with 'sep=', which is Excel's own. Remove"),
@@ -157,6 +158,31 @@ def test_an_invalid_file_is_refused(tmp_path, name, content, message):
     with pytest.raises(FileError, match=message) as caught:
         list(Source(path).rows())
     assert str(caught.value).startswith(f"{path} ")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("header", ["Größe;text", "size;text"])
+def test_the_commands_of_the_errors_convert_what_excel_writes(tmp_path, packed, header):
+    """The encoding comes first; a shell runs each command as it is printed."""
+    path = tmp_path / ("it's {a} list.csv" + ".gz" * packed)
+    content = f"{header}\n1;für 5 €\n".encode("cp1252")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    for problem in ("is not UTF-8", "is separated by ';'"):
+        with pytest.raises(FileError, match=problem) as caught:
+            list(Source(path).rows())
+        command = str(caught.value).partition(": ")[2].removesuffix("NEW") + "new.csv"
+        strict = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=strict)
+        path = (tmp_path / "new.csv").rename(tmp_path / f"{problem[-3]}.csv")
+    assert [row.text for row in Source(path).rows()] == ["für 5 €"]
+
+
+def test_a_command_to_convert_does_not_name_the_copy_of_a_pipe(tmp_path):
+    """The copy is gone when the user reads the error."""
+    path = tmp_path / "copy"
+    path.write_bytes("für".encode("cp1252"))
+    (row,) = Source(path, kind="text", name="standard input").rows(identify=True)
+    assert row.problem.endswith(": iconv -f CP1252 -t UTF-8 < FILE > NEW")
 
 
 def test_a_missing_file_is_refused(tmp_path):
