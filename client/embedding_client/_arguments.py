@@ -14,6 +14,8 @@ from typing import Any
 URL_VARIABLE = "EMBEDDING_URL"
 #: The input formats. All except Parquet may be compressed with gzip.
 FORMATS = ("text", "json", "jsonl", "csv", "tsv", "parquet")
+#: The hint for words that a shell has divided.
+IN_QUOTES = "Put a text with spaces in quotes"
 _RAW = argparse.RawDescriptionHelpFormatter
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from embedding_client._arguments import URL_VARIABLE, add_calls, add_embed
+from embedding_client._arguments import IN_QUOTES, URL_VARIABLE, add_calls, add_embed
 from embedding_client._errors import (
     ConfigurationError,
     CredentialsError,
@@ -145,7 +145,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     first = arguments[0] if arguments else ""
     try:
         if first in commands:
-            return parser.parse_args(arguments)
+            args, rest = parser.parse_known_args(arguments)
+            if rest:
+                hint = "" if rest[0].startswith("-") else f". {IN_QUOTES}"
+                args.usage_error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+            return args
         _refuse_mistyped(default, first, commands)
         parsed = default.parse_args(arguments)
         if "--" not in arguments:

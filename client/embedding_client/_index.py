@@ -7,6 +7,7 @@ then only embeds the text. `embed index` looks into one.
 import argparse
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from embedding_client._arguments import IN_QUOTES
 from embedding_client._aws import aws_client, aws_errors
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to
@@ -204,6 +206,11 @@ def search(args: argparse.Namespace) -> int:
             if not matches:
                 _explain_nothing(where, lambda each: find(top=1, filter=each))
     else:
+        if not args.index.startswith("arn:"):
+            raise ConfigurationError(
+                f"{IN_QUOTES}: embed search {shlex.quote(f'{args.index} {args.text}')}. With an "
+                f"index, its ARN comes before the text; found {args.index!r}."
+            )
         given = [f"--{name}" for name, value in options.items() if value is not None]
         if given:
             raise ConfigurationError(

@@ -179,9 +179,28 @@ def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
     assert embed("search", index.arn, QUESTION)[0] == 0
 
 
-@pytest.mark.parametrize("arn", ["facts", "arn:aws:s3:::bucket", "arn:aws:s3vectors:x:1:bucket/b"])
+@pytest.mark.parametrize("arn", ["arn:aws:s3:::bucket", "arn:aws:s3vectors:x:1:bucket/b"])
 def test_an_index_is_named_by_its_arn(embed, arn):
     """The error has an example of an ARN."""
     code, _, err = embed("search", arn, QUESTION)
     assert code == 2
     assert "The index must be given by its ARN, such as arn:aws:s3vectors:" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["search", "how", "often"], "Put a text with spaces in quotes: embed search 'how often'"),
+        (
+            ["search", "how", "often", "do", "I"],
+            "arguments: do I. Put a text with spaces in quotes",
+        ),
+        (["rerank", "how", "often", "facts.txt"], "facts.txt. Put a text with spaces in quotes"),
+        (["search", "how often", "--tops", "3"], "unrecognized arguments: --tops 3\n"),
+    ],
+)
+def test_a_text_without_quotes_is_refused(embed, words, hint):
+    """The shell divides it; only words get the hint, and the usage is that of the command."""
+    code, _, err = embed(*words)
+    assert (code, hint in err) == (2, True)
+    assert "usage" not in err or f"usage: embed {words[0]} " in err
