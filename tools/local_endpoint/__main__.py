@@ -72,7 +72,7 @@ def _serve(arguments: Sequence[str]) -> int:
         try:
             embeds = _initialize(runtime)
         except FunctionError as error:
-            raise FunctionError(f"the function did not start: {error}") from error
+            raise FunctionError(f"the function did not start: {error.reason}") from error
         said = _ready(url.url, model=options.model, runtime=runtime.description, embeds=embeds)
         print(said, flush=True)
         try:

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import signal
 import socket
 import subprocess
@@ -45,6 +46,20 @@ class FunctionError(Exception):
 
     Its note is the end of the function's log.
     """
+
+    @property
+    def reason(self) -> str:
+        """The message, without the stack trace of an error that Lambda reports as JSON."""
+        text = str(self)
+        message, kind = (
+            re.search(rf'"{name}": ?("(?:[^"\\]|\\.)*")', text)  # The JSON may be cut off.
+            for name in ("errorMessage", "errorType")
+        )
+        if message is None or kind is None or not text.startswith("{"):
+            return text
+        found: str = json.loads(message[1])
+        # Errors of the kit are sentences. Another one may be no more than a key.
+        return found if found.endswith(".") else f"{json.loads(kind[1])}: {found}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from tests.docs.pages import NEEDS_CURL
 from tools.bench import __main__ as bench
 from tools.local_endpoint import __main__ as command
 from tools.local_endpoint.models import artifact_of
+from tools.local_endpoint.runtime import FunctionError
 
 SERVE = [sys.executable, "-m", "tools.local_endpoint", "--port", "0"]
 
@@ -127,6 +128,23 @@ def test_a_broken_artifact_is_an_error(minilm_artifact, tmp_path, capsys):
     errors = capsys.readouterr().err
     assert "error: the function did not start" in errors
     assert minilm_artifact.manifest.graph.file in errors
+    assert "stackTrace" not in errors
+
+
+@pytest.mark.parametrize(
+    ("reported", "reason"),
+    [
+        (
+            '{"errorMessage": "It says \\"no\\".", "errorType": "SettingsError", "stackTrace": ["a',
+            'It says "no".',
+        ),
+        ('{"errorType":"KeyError","errorMessage":"\'a\'","stackTrace":[]}', "KeyError: 'a'"),
+        ("Task timed out after 60.00 seconds", "Task timed out after 60.00 seconds"),
+    ],
+)
+def test_the_reason_of_an_error_has_no_stack_trace(reported, reason):
+    """Also if the JSON is cut off; another text is the reason itself."""
+    assert FunctionError(reported).reason == reason
 
 
 def test_a_secret_is_not_printed(monkeypatch):
