@@ -6,10 +6,26 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from embedding_client._errors import ConfigurationError
+
 Facts = Mapping[str, Any]
 
 #: Stands for what is not stated.
 NOTHING = "–"
+#: Languages of XLM-RoBERTa or LaBSE. A model of many languages has its own list on its card.
+#: https://arxiv.org/abs/1911.02116, https://arxiv.org/abs/2007.01852
+_LANGUAGES = """\
+afrikaans, albanian, amharic, arabic, armenian, assamese, azerbaijani, basque, belarusian, bengali,
+bosnian, breton, bulgarian, burmese, catalan, cebuano, chichewa, chinese, corsican, croatian, czech,
+danish, dutch, english, esperanto, estonian, filipino, finnish, french, frisian, galician, georgian,
+german, greek, gujarati, haitian creole, hausa, hawaiian, hebrew, hindi, hmong, hungarian,
+icelandic, igbo, indonesian, irish, italian, japanese, javanese, kannada, kazakh, khmer,
+kinyarwanda, korean, kurdish, kyrgyz, lao, latin, latvian, lithuanian, luxembourgish, macedonian,
+malagasy, malay, malayalam, maltese, maori, marathi, mongolian, nepali, norwegian, oriya, oromo,
+pashto, persian, polish, portuguese, punjabi, romanian, russian, samoan, sanskrit, scottish gaelic,
+serbian, sesotho, shona, sindhi, sinhala, slovak, slovenian, somali, spanish, sundanese, swahili,
+swedish, tagalog, tajik, tamil, tatar, telugu, thai, tibetan, turkish, turkmen, ukrainian, urdu,
+uyghur, uzbek, vietnamese, welsh, wolof, xhosa, yiddish, yoruba, zulu"""
 _WIDTHS = (38, 5, 7, 4, 5, 5, 6, 5, 5)
 
 
@@ -23,6 +39,8 @@ def catalog() -> dict[str, Any]:
 def run_models(args: argparse.Namespace) -> int:
     """Run `embed models`."""
     content = catalog()
+    if args.language is not None:
+        _check_language(args.language, content["models"])
     found = [model for model in content["models"] if _fits(model, args)]
     if args.json:
         print(json.dumps({**content, "models": found}, indent=2, ensure_ascii=False))
@@ -49,12 +67,27 @@ def cells(model: Facts) -> dict[str, str]:
 
 def _fits(model: Facts, args: argparse.Namespace) -> bool:
     memory = (model["memory_mb"] or {}).get("512")
-    named = model["languages"].lower()
-    # A number of languages stands for a list that only the model's card has.
-    language = args.language is None or args.language.lower() in named or named[-1].isdigit()
+    named = _named(model)
+    language = args.language is None or not named or args.language.lower() in named
     tokens = args.tokens is None or (model["max_tokens"] or args.tokens) >= args.tokens
     fits = args.memory is None or (memory is not None and memory <= args.memory)
     return language and tokens and fits
+
+
+def _named(model: Facts) -> set[str]:
+    """Return the languages of a model; none if their list is only on its card."""
+    written = model["languages"].lower()
+    return set() if written == "many" or written[-1].isdigit() else set(written.split(", "))
+
+
+def _check_language(language: str, models: list[Facts]) -> None:
+    """Refuse another name than a language's in English: it would find all models of many."""
+    known = sorted(set(", ".join(_LANGUAGES.split(",\n")).split(", ")).union(*map(_named, models)))
+    if language.lower() not in known:
+        raise ConfigurationError(
+            f"--language: found: {language!r}; allowed: the English name of a language: "
+            f"{', '.join(known)}."
+        )
 
 
 def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def names(command, *arguments: str) -> list[str]:
     """Return the names that a command prints as JSON."""
@@ -24,7 +26,7 @@ def test_filters_join(command):
     """A language finds its own models, and those of many languages."""
     korean = names(command, "--language", "Korean")
     assert "nlpai-lab/KURE-v1" in korean
-    assert "BAAI/bge-m3" in korean
+    assert {"BAAI/bge-m3", "voyageai/voyage-4-nano"} < set(korean)
     assert "BAAI/bge-small-en-v1.5" not in korean
     long = names(command, "--language", "korean", "--tokens", "8192")
     assert "nlpai-lab/KURE-v1" in long
@@ -34,3 +36,22 @@ def test_filters_join(command):
     assert "Qwen/Qwen3-Embedding-0.6B" not in small
     # Its memory was not measured.
     assert "onnx-community/embeddinggemma-300m-ONNX" not in small
+
+
+@pytest.mark.parametrize("language", ["klingon", "Deutsch", "en", "many", "ish", "over 100", ""])
+def test_an_unknown_language_is_refused(command, language):
+    """It would list all models of many languages."""
+    code, out, err = command("models", "--language", language)
+    assert (code, out) == (2, "")
+    assert f"--language: found: {language!r}; allowed: the English name of a language: afri" in err
+
+
+def test_languages_that_no_model_names_find_those_of_many(command):
+    """Also a name of two words, or with a capital."""
+    many = names(command, "--language", "german")
+    assert many == names(command, "--language", "Haitian Creole")
+    assert not any("-en-" in name for name in many)
+    assert names(command, "--language", "code")[-2:] == [
+        "minishlab/potion-code-16M-v2",
+        "minishlab/potion-multilingual-128M",
+    ]
