@@ -107,11 +107,12 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
 def _explain(error: ErrorDetails) -> str:
     """Format a pydantic error as one line: key, value found, values allowed."""
     key, schema, siblings = find(_schema(), error["loc"])
-    key = key or "the file"
     context = error.get("ctx", {})
     if error["type"] == "rule":
         found = _show(context["found"])
-        return f"{key}: {context['rule']}; found: {found}; allowed: {context['allowed']}"
+        # A rule of several tables has no key.
+        place = f"{key}: " if key else ""
+        return f"{place}{context['rule']}; found: {found}; allowed: {context['allowed']}"
     if error["type"] == "extra_forbidden":
         known, written = ", ".join(siblings), str(error["loc"][-1])
         near = get_close_matches(written, siblings, n=1, cutoff=0.7)
