@@ -15,6 +15,7 @@ import orjson
 from pyarrow import parquet
 
 from embedding_client._client import EmbeddingClient
+from embedding_client._errors import counted
 from embedding_client._file_embedding import embed_file
 from embedding_client._protocol import EmbedOptions
 from embedding_client._readers import Source
@@ -67,7 +68,9 @@ def copy_job(
         print(f"{number:,} of {len(job.parts):,} files, {share:.0%}", file=sys.stderr)
     rejected = job.rows - rows
     if rejected:
-        print(f"{rejected:,} rows have no vector: {output}/*.errors.jsonl", file=sys.stderr)
+        print(
+            f"{counted(rejected, 'row')} without a vector: {output}/*.errors.jsonl", file=sys.stderr
+        )
     FRAME.write_plan(str(output), {**settings, "vector_space": space}, [])
     result |= {"rows": rows, "rejected": rejected, "vector_space": space}
     FRAME.finish(str(output), result, rejected=rejected, rows=job.rows, allowed=100)

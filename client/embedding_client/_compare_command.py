@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._connect import auth_for
-from embedding_client._errors import FileError, ResponseError, ServiceError, UnreachableError
+from embedding_client._errors import (
+    FileError,
+    ResponseError,
+    ServiceError,
+    UnreachableError,
+    counted,
+)
 from embedding_client._flows import TIMEOUT
 from embedding_client._progress import progress_on
 from embedding_client._readers import Source
@@ -31,7 +37,7 @@ def run_compare(args: argparse.Namespace) -> int:
     source = Source(args.file, kind=args.format, column=args.column)
     texts = source.texts()
     if len(texts) < 2:
-        raise FileError(f"{source.name} has {len(texts)} texts; allowed: 2 or more.")
+        raise FileError(f"{source.name} has {counted(len(texts), 'text')}; allowed: 2 or more.")
     # A key belongs to one host; the other must not see it.
     keyless = argparse.Namespace(**{**vars(args), "api_key_env": None})
     with (

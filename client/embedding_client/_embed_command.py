@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to, note_space
-from embedding_client._errors import ConfigurationError, FileError, print_error
+from embedding_client._errors import ConfigurationError, FileError, counted, print_error
 from embedding_client._file_embedding import embed_file, embed_stream, nothing_in
 from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
@@ -83,9 +83,9 @@ def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
     except KeyboardInterrupt:
         print_error("\nstopped; the same command continues from here")
         return _INTERRUPTED
-    print_error(f"{args.output}: {summary.rows} rows")
+    print_error(f"{args.output}: {counted(summary.rows, 'row')}")
     if summary.rejected:
-        print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
+        print_error(f"{counted(summary.rejected, 'row')} without a vector: {summary.report}")
     return _INCOMPLETE if summary.rejected else 0
 
 
@@ -99,7 +99,7 @@ def _to_stdout(
             client, rows, name=name, options=options, on_error=args.on_error, as_line=as_line
         )
     if rejected:
-        print_error(f"{rejected} rows have no vector")
+        print_error(f"{counted(rejected, 'row')} without a vector")
     return _INCOMPLETE if rejected else 0
 
 
@@ -187,9 +187,9 @@ def chunk(args: argparse.Namespace) -> int:
             print(json.dumps(one, ensure_ascii=False))
         else:
             path = " > ".join([str(number), *one["headings"]])
-            print(f"--- {path}  ({one['tokens']} tokens)\n{one['text']}\n")
+            print(f"--- {path}  ({counted(one['tokens'], 'token')})\n{one['text']}\n")
     tokens = sum(one["tokens"] for one in chunks)
-    print_error(f"{args.file}: {len(chunks)} chunks, {tokens:,} tokens")
+    print_error(f"{args.file}: {counted(len(chunks), 'chunk')}, {counted(tokens, 'token')}")
     return 0
 
 

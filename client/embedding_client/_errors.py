@@ -108,6 +108,11 @@ class FileError(EmbeddingClientError):
     """A file cannot be read or written."""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: `1 row`, `1,200 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def print_error(text: str) -> None:
     """Print a line to standard error; that it is closed or full must not end a run."""
     with suppress(OSError):

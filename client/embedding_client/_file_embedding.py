@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._client import EmbeddingClient
-from embedding_client._errors import FileError, RequestError
+from embedding_client._errors import FileError, RequestError, counted
 from embedding_client._outputs import (
     ADDED,
     WRITERS,
@@ -351,7 +351,7 @@ def check_resumes(checkpoint: Checkpoint, job: Mapping[str, Any], *, name: str) 
     differences = list(_differences(checkpoint.job or {}, job, name))
     if differences:
         raise FileError(
-            f"{checkpoint.path} holds {checkpoint.rows} rows of another run: "
+            f"{checkpoint.path} holds {counted(checkpoint.rows, 'row')} of another run: "
             f"{'; '.join(differences)}. To continue that run, use its file and options. To start "
             f"again, delete {checkpoint.path}."
         )

@@ -20,7 +20,13 @@ from embedding_client._arguments import IN_QUOTES
 from embedding_client._aws import aws_client, aws_errors
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to
-from embedding_client._errors import ConfigurationError, RequestError, VectorSpaceError, print_error
+from embedding_client._errors import (
+    ConfigurationError,
+    RequestError,
+    VectorSpaceError,
+    counted,
+    print_error,
+)
 from embedding_client._operator_arguments import INDEX_VARIABLE
 from embedding_client._protocol import Match
 
@@ -191,7 +197,7 @@ def delete(args: argparse.Namespace) -> int:
         ids = (line.rstrip("\n") for line in sys.stdin)
     count = _index(args).delete(each for each in ids if each)
     # S3 Vectors does not say which of them existed.
-    print(f"{count} ids are not in the index")
+    print(f"not in the index: {counted(count, 'id')}")
     return 0
 
 

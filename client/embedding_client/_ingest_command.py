@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from embedding_client._aws import aws_client, aws_errors
-from embedding_client._errors import ConfigurationError
+from embedding_client._errors import ConfigurationError, counted
 from embedding_client._jobs import Executions
 
 _DAY = timedelta(days=1)
@@ -86,11 +86,11 @@ def _lines(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if status["compared"] is None:
         yield "documents", f"not known yet; start {status['state_machine']}"
     else:
-        yield "documents", f"{status['documents']:,}, with {status['chunks']:,} chunks"
+        yield "documents", f"{status['documents']:,}, with {counted(status['chunks'], 'chunk')}"
         yield "refused", f"{status['refused']:,}"
         yield "compared", f"{status['compared']:%Y-%m-%d %H:%M %Z}, {status['changed']:,} repaired"
     yield "newest", (status["newest_comparison"] or "none").lower()
-    yield "waiting", f"{status['waiting']:,} events"
+    yield "waiting", counted(status["waiting"], "event")
     yield "dead letters", f"{status['dead_letters']:,}"
     seconds = status["searchable_seconds"]
     shown = ", ".join(f"{name} {seconds[name]:,.1f} s" for name in _PERCENTILES) if seconds else ""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn
 
 from embedding_client._aws import AwsError
-from embedding_client._errors import ConfigurationError
+from embedding_client._errors import ConfigurationError, counted
 from embedding_client._index import index_arn
 from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
 from embedding_client._operator_arguments import BATCH_VARIABLE, LOAD_VARIABLE
@@ -203,7 +203,7 @@ def _line(status: JobStatus) -> str:
     if job.failed:
         figures.append(f"{job.failed} failed")
     if progress is not None:
-        figures += [f"{progress.rows:,} rows", f"{progress.rejected:,} rejected"]
+        figures += [counted(progress.rows, "row"), f"{progress.rejected:,} rejected"]
         if progress.rows_per_second is not None:
             figures.append(f"{progress.rows_per_second:,.0f} rows/s")
         figures.append(f"about ${progress.cost:,.2f}")

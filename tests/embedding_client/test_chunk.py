@@ -35,6 +35,8 @@ def test_the_command_shows_the_chunks(running, tmp_path, command):
     assert (code, err) == (0, f"{file}: 2 chunks, 8 tokens\n")
     out = command("chunk", file, "--json", "--url", running.url)[1]
     assert list(map(json.loads, out.splitlines())) == CHUNKS
+    file.write_text("UTC")
+    assert command("chunk", file, "--url", running.url)[2] == f"{file}: 1 chunk, 1 token\n"
 
 
 @pytest.mark.parametrize(

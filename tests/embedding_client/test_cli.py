@@ -175,7 +175,7 @@ def test_a_blank_line_of_a_pipe_is_an_error(piped):
     assert (blank["embedding"], last["text"]) == (None, "Grüße")
     report, count = ran.stderr.decode().splitlines()
     assert json.loads(report) == {"row": 2, "line": 2, "error": "is blank", "code": None}
-    assert count == "1 rows have no vector"
+    assert count == "1 row without a vector"
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_an_interrupted_run_can_be_resumed(embed, running, tmp_path, client, end
     code, _, err = embed(*arguments)
     assert (code, err) == (
         3,
-        f"{output}: 1496 rows\n4 rows have no vector; {output}.errors.jsonl lists them\n",
+        f"{output}: 1,496 rows\n4 rows without a vector: {output}.errors.jsonl\n",
     )
     report = lines((tmp_path / "many.npy.errors.jsonl").read_text())
     assert [(row["row"], row["code"]) for row in report] == [
@@ -570,7 +570,7 @@ def test_changed_content_is_refused(embed, tmp_path):
     code, _, err = embed("--file", source, "--output", output, "--dimensions", "384")
     assert code == 1
     assert err == (
-        f"error: {output}.part holds 1 rows of another run: the content of {source} has "
+        f"error: {output}.part holds 1 row of another run: the content of {source} has "
         "changed; --dimensions was not given and is 384. To continue that run, use its file and "
         f"options. To start again, delete {output}.part.\n"
     )

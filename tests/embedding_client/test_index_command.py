@@ -93,9 +93,9 @@ def test_vectors_are_shown_counted_and_deleted(s3_vectors, index, run, monkeypat
         "distance_metric": "cosine",
         "non_filterable": ["text"],
     }
-    assert run("delete", "d1", "d2", "no")[:2] == (0, "3 ids are not in the index\n")
+    assert run("delete", "d1", "d2", "no")[:2] == (0, "not in the index: 3 ids\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(f"d{n}\n" for n in range(1200))))
-    assert run("delete")[:2] == (0, "1200 ids are not in the index\n")
+    assert run("delete")[:2] == (0, "not in the index: 1,200 ids\n")
     assert s3_vectors.count("DeleteVectors") == 4
     assert len(index.vectors) == 1145
     code, _, err = run("count", f"{ARN}2")

@@ -16,6 +16,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import About
 from embedder.core.sparse import SparseEncoder
+from embedding_client._errors import counted
 from jobs.errors import BatchError
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.run import is_document
@@ -65,7 +66,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         build_index(
             texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
         )
-    print(f"{documents} documents, {len(texts)} chunks")
+    print(f"{counted(documents, 'document')}, {counted(len(texts), 'chunk')}")
 
 
 if __name__ == "__main__":
