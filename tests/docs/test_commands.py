@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ from tools.rehearsal.deploy.cdk import copy_files
 from .pages import BLOCK, PAGES, ROOT, SERVED, SKILL, prints
 from .test_examples import ELSEWHERE
 
+#: The environments that the pages are about: those of `environments/` are the user's to edit.
+SHIPPED = ROOT / "tests" / "fixtures" / "environments"
 #: Where a reader begins: nothing has been set up.
 FIRST = {ROOT / "README.md", ROOT / "docs/operations.md", SKILL}
 #: What says that there are no credentials: botocore, the AWS CLI, the CDK, the client.
@@ -31,7 +34,7 @@ LACK = re.compile(
 )
 _STANDBY = '\n[standby]\nname = "BAAI/bge-small-en-v1.5"\n\n[index]\n'
 _MIGRATION = {
-    "environments/dev.toml": (ROOT / "environments" / "dev.toml").read_text("utf-8") + _STANDBY,
+    "environments/dev.toml": (SHIPPED / "dev.toml").read_text("utf-8") + _STANDBY,
     "queries.txt": "a text\n",
 }
 #: What a page leaves to the reader.
@@ -129,6 +132,7 @@ def test_the_commands_of_a_page_run(page, tmp_path, url, minilm_artifact):
     # With what is not committed yet. A link to .venv would let a page change this checkout's.
     clone = tmp_path / "embedding-kit"
     copy_files(ROOT, clone)
+    shutil.copytree(SHIPPED, clone / "environments", dirs_exist_ok=True)
     variables = environment(clone, tmp_path / "home")
     (clone / "artifact").symlink_to(minilm_artifact.folder)
     for name, text in FILES.get(str(page.relative_to(ROOT)), {}).items():

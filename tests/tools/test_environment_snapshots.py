@@ -1,15 +1,11 @@
 """`scripts/test-environments` compares what the files of environments/ deploy with snapshots."""
 
 import hashlib
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tools import environment_snapshots
-from tools.rehearsal.machine import edit_environments
 from tools.synthesis import Stack, synthesize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,23 +187,3 @@ def test_a_file_as_shipped_has_its_snapshot(name, monkeypatch, capsys):
         pytest.skip("edited")
     monkeypatch.setenv("CI", "true")
     assert environment_snapshots.main([name]) == 0, capsys.readouterr()
-
-
-@pytest.mark.slow
-def test_environments_that_a_user_edits_change_no_test(tmp_path):
-    """The tests that once read them pass where files are changed, added and removed."""
-    left_out = shutil.ignore_patterns(".git", ".venv", ".cache", "node_modules", "__pycache__")
-    copy = tmp_path / "copy"
-    shutil.copytree(ROOT, copy, ignore=left_out, symlinks=True)
-    for path in (".venv", ".cache", "scripts/node_modules"):
-        (copy / path).symlink_to(ROOT / path)
-    edit_environments(copy / "environments")
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "tests/stacks", "tests/docs"],
-        cwd=copy,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-5000:]
