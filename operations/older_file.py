@@ -1,4 +1,4 @@
-"""Ask before a deploy whose file is older than what is deployed: a step of `scripts/deploy`.
+"""Ask before a deploy of a file from before the deployed release: a step of `scripts/deploy`.
 
 `scripts/migrate` edits the environment's file. Whoever deploys the file as it was before, such as a
 job that lacks the commit, would give all requests back to the earlier model, or end what keeps the

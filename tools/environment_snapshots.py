@@ -62,7 +62,7 @@ def main(
 
 
 def _compare(name: str, folder: Path, synthesize: _Synthesize, *, update: bool) -> Iterator[str]:
-    """Compare a file with its snapshot, or write it; yield what is to be said.
+    """Compare a file with its snapshot, or write it; yield the lines to print.
 
     Raises:
         ValueError: The file has mistakes, or deploys something else than the snapshot says.
@@ -112,7 +112,7 @@ def _unaccepted(environment: EnvironmentSettings) -> Iterator[str]:
 
 
 def _whole(environment: EnvironmentSettings, synthesize: _Synthesize) -> str:
-    """Return what is built for an environment and all of its stacks, in YAML.
+    """Return an environment's builds and stacks in YAML.
 
     No folder of S3 is read: it need not be on this machine.
     """

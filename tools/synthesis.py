@@ -30,7 +30,7 @@ def synthesize(environment: EnvironmentSettings) -> list[Stack]:
     Raises:
         FileNotFoundError: A model's folder does not exist.
     """
-    # The CDK takes seconds to import, and mistakes are told before.
+    # The CDK takes seconds to import: mistakes in the file are reported first.
     from aws_cdk import App  # noqa: PLC0415
 
     from stacks.environment_stacks import EnvironmentStacks  # noqa: PLC0415

@@ -14,6 +14,7 @@ from embedding_kit.image_identity import files_digest
 from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
 from model_compiler.routes import ROUTES
+from zip_builder.build import CERTIFICATES
 
 RECIPE = (image_folder() / "Dockerfile").read_text()
 
@@ -142,6 +143,11 @@ def test_secrets_are_variables_and_files_by_name(docker_image, monkeypatch, tmp_
     assert "secret@" not in json.dumps(source)
     assert "hf_secret" not in json.dumps(source)
     assert named == plain
+
+
+def test_image_and_zip_trust_by_the_same_variables():
+    """Neither imports the other's code, so each has their names, in one order."""
+    assert package._CERTIFICATES == CERTIFICATES
 
 
 def test_certificates_are_the_first_of_three_variables(tmp_path):

@@ -572,7 +572,7 @@ def may_deploy(world, monkeypatch, capsys):
 
 
 def test_a_file_of_before_a_step_is_not_deployed(world, may_deploy, capsys):
-    """Whoever has not got the commit of a step is refused, and told which file is right."""
+    """A deploy without the commit of a step is refused, with the file that is right."""
     before_copy, with_standby = FILE, world.file.read_text()
     assert may_deploy(before_copy) == may_deploy(with_standby) == ""
     act(world, "copy")

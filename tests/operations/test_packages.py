@@ -67,7 +67,7 @@ def test_each_call_on_a_bucket_named_by_account_states_the_owner(
 
 
 def test_what_a_registry_answers_is_checked(session, monkeypatch):
-    """Other content under a digest is refused, and so is an index of images."""
+    """Other content under a digest is refused, as is an index of images."""
     image = json.dumps({"config": {"digest": digest_of(b"{}"), "size": 2}, "layers": []}).encode()
     contents = {
         digest_of(image): (image, f"{OCI}.manifest.v1+json"),

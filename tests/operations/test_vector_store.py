@@ -252,7 +252,7 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
 
 
 def test_a_deletion_that_aws_refuses_is_an_error(account, left, monkeypatch):
-    """Only what is gone already is no error: the vectors would stay, and nobody would know."""
+    """Only an index that is gone is no error: after any other, the vectors remain."""
 
     def refused(*_):
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListIndexes")

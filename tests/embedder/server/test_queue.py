@@ -269,7 +269,7 @@ def test_the_time_in_the_queue_is_that_without_a_run(held):
 
 
 def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
-    """What waits is refused while the run goes on, and so is what comes later."""
+    """Waiting and later requests are refused while the run continues."""
     waiting = held.ask(batch(2))
     held.wait_for(1)
     closing = held.threads.submit(held.queue.close)
