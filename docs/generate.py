@@ -16,9 +16,9 @@ import embedding_kit
 from embedder.http.apis import rerank, search, sparse
 from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings.descriptions import export_schema
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, described, measurements
+from stacks.descriptions import export_schema
+from stacks.environment import EnvironmentSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))

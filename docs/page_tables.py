@@ -10,8 +10,6 @@ from textwrap import fill
 from typing import Any
 
 from embedding_client._models import cells
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import hosted_models, load_prices
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
 from operations.cost.forecast import TIMEOUTS, Forecast, as_table, forecast, number, percent
@@ -25,6 +23,8 @@ from operations.cost.workload import (
     cold_start_share,
     core_seconds,
 )
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 from tools.cost import resources_of
 from tools.prove.measure import LENGTHS, SIZES
 

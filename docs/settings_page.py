@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.base import DURATION_ALLOWED, Settings
-from embedding_kit.settings.descriptions import describe, export_schema, is_list, kinds
+from stacks.descriptions import describe, export_schema, is_list, kinds
+from stacks.environment import EnvironmentSettings
 
 _HEAD = """# Settings
 

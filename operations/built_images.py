@@ -14,8 +14,6 @@ from pathlib import Path
 
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.image_identity import LABEL, build_command, compare_labels, model_labels
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, environment_of, run_command
@@ -30,6 +28,8 @@ from operations.packages import (
     store_stack,
     write_labeled,
 )
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError
 from stacks.names import artifact_key, zip_key
 
 

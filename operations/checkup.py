@@ -9,9 +9,9 @@ import argparse
 import subprocess
 import sys
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
+from stacks.environment import EnvironmentSettings
 
 #: The exit status of a deploy that succeeded, with a failed check.
 ILL = 3

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
@@ -25,6 +24,7 @@ from operations.left_buckets import delete_buckets, document_buckets
 from operations.left_logs import delete_left_logs, function_logs, logs_of_failure
 from operations.reset_traffic import find_stuck_weights
 from operations.vector_store import delete_store, find_deleted_store
+from stacks.environment import EnvironmentSettings
 from stacks.names import (
     artifact_bucket_name,
     has_bucket_stack,

@@ -9,8 +9,8 @@ from pathlib import Path
 from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 
 #: Errors that other credentials mend.
 _NO_LOGIN = (

@@ -7,8 +7,8 @@ from typing import Any
 from botocore.exceptions import WaiterError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from operations.environment_session import bootstrap_client, listed, look_up, place_of_caller
+from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, possible_stacks
 
 #: The states of a deployment that has not ended:

@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError
 from stacks.names import bootstrap_qualifier
 
 #: What a role may do: publish files or images, or change stacks.

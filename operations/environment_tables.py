@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from embedding_kit.environment_file import EnvironmentFileError
+from stacks.environment_file import EnvironmentFileError
 
 _HEADER = re.compile(r"^(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)(?=[ \t]*[].])", re.MULTILINE)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import deleted_stacks, events_of
 from operations.environment_session import account_of, look_up
+from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_stack_name, index_stack_name
 
 _BUCKET = "AWS::S3::Bucket"

@@ -10,9 +10,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import deleted_stacks, events_of, resources_of
 from operations.environment_session import listed, look_up
+from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, server_stack_name
 
 _LOG_GROUP = "AWS::Logs::LogGroup"

@@ -31,7 +31,6 @@ from embedding_client._index import VectorIndex
 from embedding_client._ingest_command import read_status
 from embedding_client._jobs import Execution, Executions
 from embedding_client._readers import Source
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import index_id
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.programs import exit_with
@@ -49,6 +48,7 @@ from operations.packages import place_of
 from operations.prune import Plan, prune
 from operations.rollback import roll_back
 from operations.vector_store import find_store, unused_indexes, versions_of
+from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, index_stack_name
 
 #: The steps that scripts/deploy is a part of, which gets their further options.

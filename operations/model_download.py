@@ -19,11 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from embedding_client._progress import progress_on
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from embedding_kit.settings.model import FOLDER_HOLDS, s3_place
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
+from stacks.environment import EnvironmentSettings
 
 #: The file of a downloaded folder with the ETag of each object.
 LISTING = "s3-objects.json"

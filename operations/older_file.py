@@ -10,11 +10,11 @@ import sys
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.environment_session import confirmed, may_ask, session_for
 from operations.migration import OLDER_FILE, Migration
+from stacks.environment import EnvironmentSettings
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,7 +24,6 @@ import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import STANDBY, build_arguments
 from embedding_kit.settings import artifact_in_s3, load_source
 from operations.environment_session import (
@@ -33,6 +32,7 @@ from operations.environment_session import (
     partition_domain,
     place_of_caller,
 )
+from stacks.environment import EnvironmentSettings
 from stacks.names import (
     artifact_bucket,
     artifact_stack_name,

@@ -16,8 +16,6 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.key_policy import needed_statements
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provisioned
 from embedding_kit.settings.compatibility import needed_concurrency
@@ -28,6 +26,8 @@ from operations.command import command_parser, run_command
 from operations.deployed import DeployedStack, find_deployed, read_stacks
 from operations.environment_session import account_of, look_up, may_ask, session_for
 from operations.packages import needed_targets
+from stacks.environment import EnvironmentSettings
+from stacks.key_policy import needed_statements
 from stacks.names import (
     artifact_bucket_name,
     artifact_stack_name,

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
@@ -35,6 +34,7 @@ from operations.packages import (
     read_labels,
     store_stack,
 )
+from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_key, zip_key
 
 _IN_S3 = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>[0-9a-f]{64})\.zip")

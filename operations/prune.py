@@ -14,7 +14,6 @@ from typing import Any
 
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed, shares_of
@@ -29,6 +28,7 @@ from operations.vector_store import (
     unused_indexes,
     versions_of,
 )
+from stacks.environment import EnvironmentSettings
 
 _KEEP = 3
 #: The most images of one request.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed, shares_of
 from operations.environment_session import session_for
+from stacks.environment import EnvironmentSettings
 
 
 @dataclass(frozen=True, slots=True)

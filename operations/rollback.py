@@ -25,13 +25,13 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_client._targets import invocation_event
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from embedding_kit.settings.callers import without_path
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
 from operations.environment_session import bootstrap_client, look_up, partition_domain, session_for
 from operations.packages import PackageBucket, Place, bucket_of, place_of
+from stacks.environment import EnvironmentSettings
 
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "

@@ -11,9 +11,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import deleted_stacks, resources_of, status_and_outputs
 from operations.environment_session import listed
+from stacks.environment import EnvironmentSettings
 from stacks.names import index_stack_name
 
 #: The most services of one request.

@@ -7,11 +7,11 @@ then finds the zip in the cache.
 import argparse
 import subprocess
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import build_command
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import artifact_in_s3
 from operations.command import command_parser, run_command
+from stacks.environment import EnvironmentSettings
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,8 +2,8 @@
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.storage import ArtifactBucket
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import artifact_bucket, artifact_stack_name
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.settings import BatchSettings
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import batch_stack_name
 from stacks.promoted import image_synthesizer

@@ -10,12 +10,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.storage import bootstrap_value
 from embedding_kit.vector_index import IVectorIndex
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.index_stack import IndexStack
 from stacks.names import artifact_bucket, endpoint_stack_name

@@ -6,8 +6,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 
 from embedding_kit.account_rules import apply_role_rules, encrypt_logs
-from embedding_kit.environment import COST_TAG, EnvironmentSettings
 from embedding_kit.hosting import Hosting
+from stacks.environment import COST_TAG, EnvironmentSettings
 
 
 class EnvironmentStack(cdk.Stack):

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.monitoring.parts import Part
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
+from stacks.environment import EnvironmentSettings
 from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
 from stacks.names import has_bucket_stack, has_repository_stack

@@ -3,9 +3,9 @@
 import aws_cdk as cdk
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import front_stack_name
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.ingestion import Ingestion, SearchWatch, document_bucket
 from embedding_kit.jobs import IndexLoading
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, load_source
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import index_stack_name
 from stacks.promoted import image_synthesizer

@@ -6,8 +6,8 @@ No import of the CDK, for the commands that only read names.
 import json
 from pathlib import Path
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import artifact_in_s3
+from stacks.environment import EnvironmentSettings
 
 #: The names of an environment's stacks, by the environment's name.
 repository_stack_name = "EmbeddingKit-{}-Repository".format

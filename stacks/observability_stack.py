@@ -7,15 +7,15 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.environment import COST_TAG, EnvironmentSettings
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.dashboard import EndpointDashboard
 from embedding_kit.monitoring.notices import AlarmTopic, CostBudget, ReleaseNotices
 from embedding_kit.monitoring.parts import Part, PartAlarms
 from embedding_kit.prices import DEFAULT_REGION, load_prices
-from embedding_kit.standing_cost import default_budget
+from stacks.environment import COST_TAG, EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import observability_stack_name, stacks_of_file
+from stacks.standing_cost import default_budget
 
 #: The id of the alarms of documents in the second model's index.
 STANDBY = "StandbyAlarms"

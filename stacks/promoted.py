@@ -6,10 +6,10 @@ from typing import Any
 
 from aws_cdk import Aws, DefaultStackSynthesizer, DockerImageAssetLocation, FileAssetLocation
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import STANDBY, build_arguments
 from embedding_kit.settings import Model
 from embedding_kit.storage import ARTIFACTS
+from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_key, image_repository, zip_key
 
 #: The key of the CDK's context: `-c images=endpoint=sha256:...,batch=sha256:...`.

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.settings import ServerSettings
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.index_stack import IndexStack
 from stacks.names import server_stack_name

@@ -1,9 +1,9 @@
 """The command `scripts/cost`: the forecast of the operations, with what it counts synthesized."""
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.programs import exit_with
 from operations.cost.bill import Resource
 from operations.cost.command import main
+from stacks.environment import EnvironmentSettings
 from tools.synthesis import synthesize
 
 

@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 
 import yaml
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, ModelSource
 from embedding_kit.settings.model import s3_place
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 from tools.synthesis import Stack, synthesize
 
 _ENVIRONMENTS = Path(__file__).resolve().parents[1] / "environments"

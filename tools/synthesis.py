@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from embedding_kit.environment import EnvironmentSettings
+from stacks.environment import EnvironmentSettings
 
 _CDK_FILE = Path(__file__).resolve().parents[1] / "cdk.json"
 

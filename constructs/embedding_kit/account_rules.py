@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from embedding_kit.key_policy import logs_statement
+from embedding_kit.key_statements import logs_statement
 from embedding_kit.settings import RoleRules
 
 

@@ -19,7 +19,7 @@ from embedding_kit.distributed_map import DistributedJobs, MapProgram, job_funct
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
-from embedding_kit.key_policy import publisher_statement
+from embedding_kit.key_statements import publisher_statement
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedder.http.telemetry import OF_A_VERSION, UNITS
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
 from embedding_kit.settings.ingest import SAMPLE
 from embedding_kit.settings.package import LARGEST_ARTIFACT, artifact_bytes
-from embedding_kit.standing_cost import server_items
 from operations.cost.ways import Bill, Scenario
 from operations.cost.workload import Month
+from stacks.environment import EnvironmentSettings
+from stacks.standing_cost import server_items
 
 #: A resource of a template: its type and its properties.
 Resource = Mapping[str, Any]

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
 from embedding_kit.settings import Model
 from embedding_kit.settings.model import FOLDER_HOLDS, folder_name
@@ -19,6 +17,8 @@ from operations.cost import CostError
 from operations.cost.bill import Resource
 from operations.cost.forecast import UNITS, as_json, as_table, forecast, price_notes
 from operations.cost.workload import SHAPES, Month
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 _ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kMG]?)")

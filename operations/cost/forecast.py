@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from typing import Any
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import DEFAULT_REGION, HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
 from operations.cost import CostError
@@ -30,6 +29,7 @@ from operations.cost.workload import (
     is_reranker,
     speed_of,
 )
+from stacks.environment import EnvironmentSettings
 
 #: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
 TIMEOUTS = (5, 15)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedding_kit.environment_file import load_environment
+from stacks.environment_file import load_environment
 from tests.model_compiler.goldens.tiny_models import write_model, write_router
 from tools.local_endpoint.endpoint import endpoint
 

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from embedding_kit import ingestion, jobs
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.rest_api import GATEWAY_RESPONSES
 from embedding_kit.settings.package import EMBEDDER
+from stacks.environment import EnvironmentSettings
 
 from .pages import BLOCK, ROOT
 

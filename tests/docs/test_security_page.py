@@ -14,10 +14,10 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.key_policy import needed_statements
 from embedding_kit.storage import repository_statements
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
+from stacks.key_policy import needed_statements
 from tests.embedding_kit.roles import HOME, only, resolved
 
 from .pages import ROOT, blocks

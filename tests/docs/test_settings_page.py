@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings.descriptions import export_schema, kinds
+from stacks.descriptions import export_schema, kinds
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "tests" / "fixtures" / "environments").glob("*.toml"))

@@ -27,13 +27,6 @@ def model() -> Model:
     return Model(name="sentence-transformers/all-MiniLM-L6-v2")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return an empty folder of environment files."""
-    (tmp_path / "environments").mkdir()
-    return tmp_path / "environments"
-
-
 @pytest.fixture(scope="session")
 def synthesize() -> Callable[[Callable[[Stack], object]], Template]:
     """Build in an empty stack of a new app, and return its template."""

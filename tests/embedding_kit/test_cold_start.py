@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from pydantic import ValidationError
 
 from embedding_kit import Provisioned, ScheduledCapacity
-from embedding_kit.environment_file import load_environment
+from stacks.environment_file import load_environment
 
 AT = "cron(0 8 ? * MON-FRI *)"
 
@@ -79,16 +79,16 @@ def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, en
         assert not _disordered(initial, entries)
 
 
-def test_a_schedule_is_read_from_a_file(folder):
+def test_a_schedule_is_read_from_a_file(tmp_path):
     """An array of tables in TOML becomes a tuple of settings."""
-    (folder / "test.toml").write_text(
+    (tmp_path / "test.toml").write_text(
         '[model]\nname = "any/model"\n'
         '[cold_start]\nkind = "provisioned"\nminimum = 2\nmaximum = 8\n'
         f'[[cold_start.schedule]]\nat = "{AT}"\n'
         'time_zone = "Europe/Berlin"\nminimum = 5\nmaximum = 20\n'
         '[[cold_start.schedule]]\nat = "rate(1 day)"\nmaximum = 9\n'
     )
-    assert load_environment("test", folder=folder).cold_start == Provisioned(
+    assert load_environment("test", folder=tmp_path).cold_start == Provisioned(
         minimum=2,
         maximum=8,
         schedule=(

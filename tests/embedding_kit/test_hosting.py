@@ -25,7 +25,7 @@ from embedding_kit import (
     SnapStart,
     VectorIndex,
 )
-from embedding_kit.environment_file import load_environment
+from stacks.environment_file import load_environment
 from tests.embedding_kit.roles import HOME, Case, allowed, allowed_by, of_kind, only, statements
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"

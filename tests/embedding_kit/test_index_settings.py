@@ -8,7 +8,6 @@ import pytest
 from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import InvalidFieldError
-from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import index_id
 from embedding_kit.settings import (
     BatchSettings,
@@ -18,6 +17,7 @@ from embedding_kit.settings import (
     load_source,
 )
 from model_compiler.source.catalog import CATALOG
+from stacks.environment_file import load_environment
 
 GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 

@@ -23,7 +23,7 @@ def test_unknown_names_raise_attribute_error():
 def test_reading_settings_does_not_import_the_cdk():
     """The CDK starts Node.js, which takes seconds."""
     program = (
-        "import sys, embedding_kit.environment_file\n"
+        "import sys, embedding_kit.settings\n"
         "heavy = {'aws_cdk', 'constructs', 'jsii'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "from embedding_kit import Model\n"

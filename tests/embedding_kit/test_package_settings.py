@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings import (
     FunctionSettings,
     Model,
@@ -22,6 +21,7 @@ from embedding_kit.settings.package import (
     check_package,
     storage_mb,
 )
+from stacks.environment_file import EnvironmentFileError, load_environment
 from tests.model_compiler.goldens.tiny_models import write_router
 
 ZIP = FunctionSettings(package="zip")

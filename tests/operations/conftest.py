@@ -10,8 +10,8 @@ from botocore.session import Session, get_session
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from embedding_kit.environment import EnvironmentSettings
 from operations import command
+from stacks.environment import EnvironmentSettings
 from tests.stacks.conftest import SHIPPED, environments, synthesized
 
 __all__ = ["environments", "synthesized"]

@@ -25,7 +25,6 @@ from embedder.core.engine import Engine
 from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router
-from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import index_id
 from jobs.ingest.run import (
     DocumentSteps,
@@ -36,6 +35,7 @@ from jobs.ingest.run import (
     open_documents,
 )
 from operations import migration
+from stacks.environment_file import load_environment
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.fixtures.s3_vectors.server import REGION, LocalS3Vectors

@@ -2,8 +2,8 @@
 
 import pytest
 
-from embedding_kit.environment_file import EnvironmentFileError
 from operations.environment_tables import exchange_models, remove_table, tables_of
+from stacks.environment_file import EnvironmentFileError
 
 TEXT = """\
 #:schema ./environment.schema.json

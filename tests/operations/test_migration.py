@@ -18,8 +18,6 @@ import pytest
 from embedder.core.artifact import Artifact
 from embedder.core.s3_vectors import SPACE_TAG
 from embedding_client import EmbeddingClient, VectorSpaceError, _ingest_command, _jobs
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Model
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
@@ -29,6 +27,8 @@ from jobs.load.__main__ import main as load
 from jobs.load.index_client import IndexClient
 from jobs.storage import open_folder
 from operations import command, environment_tables, migration, older_file
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 from tests.docs.pages import SKILL, blocks
 from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.conftest import s3

@@ -9,12 +9,12 @@ from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
 
 from embedding_client import _progress
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from embedding_kit.settings.model import s3_place
 from operations import command, model_download
 from operations.model_download import download
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 from .conftest import Stubbed
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.key_policy import needed_statements
 from operations.preflight import check_key
+from stacks.environment import EnvironmentSettings
+from stacks.key_policy import needed_statements
 
 from .conftest import HOME, REGION, dev_with
 

@@ -16,8 +16,6 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from aws_cdk import App
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
     AlarmTable,
     ApiGatewayFront,
@@ -42,6 +40,8 @@ from embedding_kit.settings import (
     VectorIndexSettings,
     WatchSettings,
 )
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -274,6 +274,13 @@ def templates_of(app: App) -> dict[str, dict[str, Any]]:
     return {
         stack.stack_name.rpartition("-")[2].lower(): stack.template for stack in app.synth().stacks
     }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return an empty folder of environment files."""
+    (tmp_path / "environments").mkdir()
+    return tmp_path / "environments"
 
 
 @pytest.fixture(scope="session")

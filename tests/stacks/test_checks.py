@@ -255,7 +255,7 @@ def test_production_has_termination_protection(synthesized, name, protected):
 
 def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
     """IAM would refuse `project` with `Project`; the budget needs the environment's name."""
-    from embedding_kit.environment import EnvironmentSettings
+    from stacks.environment import EnvironmentSettings
 
     given = {**dict(environments["dev"]), "tags": {"project": "search"}}
     app = App(analytics_reporting=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from embedding_kit.environment import EnvironmentSettings
+from stacks.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.promoted import parse_images
 

@@ -20,9 +20,9 @@ from botocore.session import Session
 
 from embedding_client._load_sender import Texts
 from embedding_client._targets import invocation_event
-from embedding_kit.environment import EnvironmentSettings
 from jobs.load.index_client import SPACE_TAG
 from operations.vector_store import find_store
+from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name
 
 #: Megabytes of memory: one virtual CPU, and two.

@@ -163,8 +163,8 @@ class CostBudget(Construct):
         tag: Key and value of the cost-allocation tag.
         topic: The topic to notify; without one, only the console shows the budget. Its key must let
             AWS Budgets encrypt.
-        default_usd: The amount if the settings have none, such as
-            `embedding_kit.standing_cost.default_budget` of an environment.
+        default_usd: The amount if the settings have none, as `default_budget` of the app's
+            `stacks/standing_cost.py` computes it from an environment.
 
     Attributes:
         budget: The budget.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import load_prices
 from operations.cost.bill import added_items
 from operations.cost.ways import Scenario
 from operations.cost.workload import Month
+from stacks.environment import EnvironmentSettings
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Model, Provisioned, SnapStart
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
 from tools.prove import __main__ as prove
 
 #: Records its words; fails, or is interrupted with this process, as the environment says.

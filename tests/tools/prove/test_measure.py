@@ -11,8 +11,8 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Model
+from stacks.environment import EnvironmentSettings
 from tools.prove.measure import REPEATS, VECTORS, Endpoint
 
 ALIAS = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.settings import Model
 from operations import command, preflight
 from operations.environment_session import session_for
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError
 from tools.rehearsal.deploy.emulator import ACCOUNT
 
 OTHER = "210987654321"

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, IngestSettings, Model, VectorIndexSettings
 from operations import cleanup, command, left_logs
 from operations.deployed import events_of
+from stacks.environment import EnvironmentSettings
 
 WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
 NO_FUNCTION = {"ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:none"}

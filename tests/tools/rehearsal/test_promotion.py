@@ -7,13 +7,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from operations import command, promotion
 from operations.built_images import built_images
 from operations.packages import Repository, place_of
 from operations.promotion import Reference, promote
+from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"

@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, Experiment, Model, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
 from operations.environment_session import listed
 from operations.prune import make_plan, prune
+from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
 
 from .conftest import Root

@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Model
 from operations.prune import make_plan
 from operations.reset_traffic import find_stuck_weights
 from operations.rollback import roll_back
+from stacks.environment import EnvironmentSettings
 
 from .conftest import Root
 from .emulated_release import Release

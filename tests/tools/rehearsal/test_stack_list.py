@@ -5,7 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import (
     ApiGatewayFront,
     BatchSettings,
@@ -14,6 +13,7 @@ from embedding_kit.settings import (
     VectorIndexSettings,
 )
 from operations import cleanup, command
+from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
 
 TOPIC = {"Topic": {"Type": "AWS::SNS::Topic"}}

@@ -5,13 +5,13 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import Model
 from operations import built_images as module
 from operations.built_images import built_zip
 from operations.packages import PackageBucket, bucket_of, file_digest, place_of, write_labeled
 from operations.promotion import promote_zip, zip_reference
+from stacks.environment import EnvironmentSettings
 
 from .test_promotion import MODEL
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import tomlkit
 
-from embedding_kit.environment_file import load_environment
 from embedding_kit.programs import exit_with
+from stacks.environment_file import load_environment
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.checks import (

@@ -24,7 +24,7 @@ from embedding_client._doctor import CheckResult, State
 from embedding_client._doctor.command import examine
 from embedding_client._doctor.probes import Aws, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
-from embedding_kit.environment_file import load_environment
+from stacks.environment_file import load_environment
 from stacks.names import batch_stack_name, endpoint_stack_name, front_stack_name
 from tools.rehearsal.deploy.cdk import Cdk
 from tools.rehearsal.deploy.deployed_functions import FunctionServer

@@ -12,8 +12,8 @@ import tomlkit
 from botocore.credentials import Credentials
 
 from embedding_client import EmbeddingClient, ForbiddenError, SigV4Auth
-from embedding_kit.environment_file import load_environment
-from embedding_kit.key_policy import needed_statements
+from stacks.environment_file import load_environment
+from stacks.key_policy import needed_statements
 from stacks.names import artifact_bucket_name
 from tools.process import running
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, Finished, copy_checkout

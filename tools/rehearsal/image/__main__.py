@@ -5,10 +5,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import build_command
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from stacks.environment_file import load_environment
 from tools.rehearsal.image.asset import image_assets, synthesize
 from tools.rehearsal.image.docker import ContainersUnavailableError, containers
 from tools.rehearsal.image.other_images import batch_image, server_image, together_image

@@ -20,12 +20,12 @@ from aws_cdk import aws_lambda as lambda_
 
 from embedder.core.artifact import load_manifests
 from embedder.server.settings import PREFIX
-from embedding_kit.environment_file import load_environment
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code
 from embedding_kit.settings import BatchSettings, Model, ModelSource, ServerSettings
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
+from stacks.environment_file import load_environment
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tools.rehearsal.image.asset import image_assets

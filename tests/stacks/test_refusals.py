@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import tomlkit
 
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 MINILM = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 GEMMA = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}

@@ -1,14 +1,16 @@
 """Test reading `environments/NAME.toml`."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.programs import python_version
 from embedding_kit.settings.model import FOLDER_HOLDS
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
@@ -35,6 +37,13 @@ def refusal(load):
         return str(refused.value)
 
     return message
+
+
+def test_reading_an_environment_does_not_import_the_cdk():
+    """The CDK starts Node.js, which takes seconds, and the operations only read."""
+    modules = "stacks.environment_file, stacks.key_policy, stacks.names, stacks.standing_cost"
+    program = f"import sys, {modules}\nassert not {{'aws_cdk', 'jsii'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
 def test_an_environment_is_frozen(load):

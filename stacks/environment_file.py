@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings.descriptions import describe, export_schema, find
+from stacks.descriptions import describe, export_schema, find
+from stacks.environment import EnvironmentSettings
 
 #: An ECR repository name must not end with a hyphen or have two in a row.
 #: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html

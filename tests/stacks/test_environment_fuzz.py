@@ -9,9 +9,9 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as some
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings.descriptions import export_schema, kinds
+from stacks.descriptions import export_schema, kinds
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import EnvironmentFileError, load_environment
 
 
 def _keys(table: dict[str, Any]) -> set[str]:

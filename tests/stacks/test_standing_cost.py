@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import HOURS, load_prices
-from embedding_kit.standing_cost import capacity_items, default_budget, server_items
+from stacks.environment import EnvironmentSettings
+from stacks.environment_file import load_environment
+from stacks.standing_cost import capacity_items, default_budget, server_items
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 PRICES = load_prices()

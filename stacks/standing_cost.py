@@ -2,9 +2,9 @@
 
 import math
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart
+from stacks.environment import EnvironmentSettings
 
 #: A public load balancer has an address in each of two Availability Zones.
 _ZONES = 2
