@@ -17,9 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, get_args, get_t
 
 import orjson
 
-from embedder.core.errors import EmbedderError
+from embedder.core.errors import EmbedderError, fault
 from embedder.core.settings import Settings
-from embedder.http.telemetry import fault
 from jobs.errors import BatchError, IncompleteJobError, RejectedRowsError
 from jobs.storage import Folder, open_folder
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from embedder.application import build_router
 from embedder.core.settings import Settings
-from embedder.http.router import build_router
 from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip

@@ -9,16 +9,19 @@ import os
 import time
 from typing import Any
 
+from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
+
+# isort: split
+from embedder.application import build_router
 from embedder.aws_lambda.function_url import (
     is_event,
     request_from_event,
     response_to_event,
     to_payload_v2,
 )
-from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import ClientError
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router, new_request_id
+from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord, Telemetry
 
 #: Kept from Lambda's timeout, to render the answer and send it.

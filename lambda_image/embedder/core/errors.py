@@ -4,7 +4,7 @@ A `StartError` fails the cold start; an `AnswerableError` becomes a response. A 
 message names the mistake, the allowed values and the value found. It never quotes a text to embed.
 """
 
-from typing import Self
+from typing import Any, Self
 
 
 class EmbedderError(Exception):
@@ -236,3 +236,19 @@ class IndexUnavailableError(ServerError):
     def __init__(self) -> None:
         message = "The search index did not answer. Send the request again later."
         super().__init__(message, headers={"retry-after": "1"})
+
+
+def fault(error: BaseException) -> dict[str, Any]:
+    """Return the classes and places of an exception, never its message, which may quote a text."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    cause = error.__cause__
+    return {
+        "type": type(error).__name__,
+        "cause": type(cause).__name__ if cause is not None else None,
+        "trace": places,
+    }

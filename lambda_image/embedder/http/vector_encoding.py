@@ -1,37 +1,23 @@
-"""Vectors to what an answer holds: number formats, base64, and how many fit into 6 MB.
+"""Vectors to what an answer holds: numbers or base64, and how many fit into 6 MB.
 
-The formats are those of Voyage and Cohere:
-
-- `int8`, `uint8`: one byte a component, from -128 to 127 and from 0 to 255
-  (https://docs.voyageai.com/docs/flexible-dimensions-and-quantization,
-  https://docs.cohere.com/v2/docs/embeddings). Neither says how a float becomes such a number; here
-  it is one linear scale for all vectors of d dimensions: round(16·√d·x), cut to the range, and
-  uint8 is int8 + 128. A component of ordinary size (1/√d) becomes ±16, one eight times as large is
-  the last that fits. As the scale is the same for all, dot products and distances keep their
-  meaning: x ≈ q / (16·√d).
-- `ubinary`: one bit a component, 1 where it is positive, eight to a byte, the first the highest.
-- `binary`: the same bytes in offset binary, that is minus 128, from -128 to 127.
-- base64: the bytes of the numbers, little-endian, as OpenAI sends its float32.
+Base64 is the bytes of the numbers, little-endian, as OpenAI sends its float32.
 """
 
 from __future__ import annotations
 
 from binascii import b2a_base64
-from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from embedder.core.errors import BatchTooLargeError
+from embedder.core.quantization import quantize
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-DTYPES = ("float", "int8", "uint8", "binary", "ubinary")
 ENCODINGS = ("float", "base64")
-#: The int8 value of a component of size 1/√dimensions.
-INT8_SCALE = 16
 
 #: The most bytes of one JSON number and its comma. The longest float32 of a unit vector that
 #: orjson writes is like -0.0000123456789; on average one takes 12.4 bytes.
@@ -49,18 +35,6 @@ _FRAME_BYTES = 4096
 _ITEM_BYTES = 64
 #: The bytes left for the vectors.
 _ROOM = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
-
-
-def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
-    """Turn float32 [n, d] into the numbers of a dtype: [n, d], or [n, ⌈d/8⌉] for bits."""
-    if dtype == "float":
-        return vectors
-    if dtype in {"binary", "ubinary"}:
-        bits: npt.NDArray[np.uint8] = np.packbits(vectors > 0, axis=1)
-        return bits if dtype == "ubinary" else np.asarray(bits ^ 0x80).view(np.int8)
-    scaled = np.rint(vectors * np.float32(INT8_SCALE * sqrt(vectors.shape[1])))
-    signed = np.clip(scaled, -128, 127).astype(np.int8)
-    return signed if dtype == "int8" else np.asarray(signed.view(np.uint8) ^ 0x80)
 
 
 def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[Any]:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core import errors
+from embedder.core.errors import fault
 from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 from embedder.http.router import Router, new_request_id
-from embedder.http.telemetry import RequestRecord, fault
+from embedder.http.telemetry import RequestRecord
 from embedder.server.exchange import AccessLog, Exchange
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
 from embedder.server.settings import ServerSettings

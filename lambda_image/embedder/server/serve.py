@@ -17,10 +17,10 @@ import uvicorn.server
 from uvicorn.config import Config
 from uvicorn.server import HANDLED_SIGNALS
 
+from embedder.application import build_router
 from embedder.core.errors import SettingsError
 from embedder.core.runtimes import InferenceSession
 from embedder.core.settings import Settings
-from embedder.http.router import build_router
 from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
 from embedder.server.http_protocol import http_config

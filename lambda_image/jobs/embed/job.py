@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
-from embedder.http.vector_encoding import DTYPES
+from embedder.core.quantization import DTYPES
 from jobs.errors import BatchError
 from jobs.steps import Frame
 from jobs.storage import StoredFile

@@ -16,9 +16,9 @@ from embedder.core.artifact import Artifact, Manifest
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
+from embedder.core.quantization import quantize
 from embedder.core.reranker import MAX_PASSAGES, Reranker
 from embedder.core.sparse import SparseEncoder
-from embedder.http.vector_encoding import quantize
 from jobs.embed.job import (
     EMBEDDING_COLUMN,
     FRAME,

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from embedder.application import build_router
 from embedder.core.artifact import load_artifact
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from tests.embedder.calls import post
 from tests.embedder.core.test_artifact import manifest, sealed
 from tests.fixtures import s3_object_server as faults

@@ -61,10 +61,10 @@ import ctypes
 # With Python 3.14, ctypes imports threading.
 of_ctypes = set(sys.modules)
 import embedder.core.startup
-import embedder.http.router
+import embedder.application
 unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl", "hmac", "http", "socket",
     "urllib", "select", "embedder.core.aws", "embedder.core.s3_vectors",
-    "embedder.core.artifact_download")
+    "embedder.core.artifact_download", "embedder.core.search")
 unwanted += ("embedder.server", "prometheus_client", "opentelemetry", "uvicorn", "httptools",
     "asyncio", "threading")
 print([name for name in unwanted if name in sys.modules and name not in of_ctypes])
@@ -72,12 +72,24 @@ print([name for name in unwanted if name in sys.modules and name not in of_ctype
     assert run(program) == "[]\n"
 
 
+def test_lambdas_entry_prepares_the_start_before_it_imports_numpy():
+    """The order of its imports decides; here its artifact is missing."""
+    program = """
+import sys
+try:
+    import embedder.aws_lambda.handler
+except Exception as error:
+    print(type(error).__name__, "numpy" in sys.modules, "numpy._typing" in sys.modules)
+"""
+    assert run(program) == "ArtifactError True False\n"
+
+
 def test_a_search_needs_no_botocore():
     """The endpoint's own client has a quarter of botocore's cost."""
     program = """
 import sys
 import embedder.core.startup
-import embedder.http.router
+import embedder.application
 import embedder.core.s3_vectors
 unwanted = ("botocore", "boto3", "httpx", "requests", "urllib3", "asyncio")
 print([name for name in unwanted if name in sys.modules], "http.client" in sys.modules)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from openapi_spec_validator import validate
 
+from embedder.application import build_router
 from embedder.core.artifact import GoldenTerms, load_artifacts
 from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.reranker import Reranker
 from embedder.core.search import Match
 from embedder.core.settings import Settings
 from embedder.http.apis.search import fused
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from jobs.release_check.handler import ReleaseRefusedError, check_version
 from model_compiler.index_builder import build_index
 from tests.embedder.calls import get, post, read

@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from embedder.core.errors import ArtifactError, IndexFolderError
-from embedder.core.settings import Settings
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
-from embedder.http.router import ROUTES, build_router, new_request_id
+from embedder.http.router import ROUTES, new_request_id
 from tests.embedder.calls import BODIES, get, post, read
 from tests.embedder.small_model import CLS, SEP
 
@@ -157,22 +155,6 @@ def test_a_request_without_an_id_gets_one(router):
         r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.headers["x-request-id"]
     )
     assert new_request_id() != new_request_id()
-
-
-def test_a_service_is_built_from_settings(minilm_artifact):
-    """The router loads the artifact and applies the settings."""
-    router = build_router(Settings(artifact=minilm_artifact.folder, truncate="left"))
-    router.telemetry = None
-    assert read(get(router, "/info"))["truncate"] == "left"
-    assert len(read(post(router, "/", {"text": "hello world"}))["embedding"]) == 384
-
-
-def test_what_cannot_be_served_fails_the_start(minilm_artifact, tmp_path):
-    """A deployment with an invalid artifact or index fails at startup, not at the first request."""
-    with pytest.raises(ArtifactError, match="is not an artifact"):
-        build_router(Settings(artifact=tmp_path))
-    with pytest.raises(IndexFolderError, match="cannot be read"):
-        build_router(Settings(artifact=minilm_artifact.folder, index=tmp_path))
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST"])

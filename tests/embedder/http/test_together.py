@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from embedder.application import build_router
 from embedder.aws_lambda.snapshot import before_snapshot
 from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
 from embedder.core.settings import Settings
-from embedder.http.router import build_router
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version, spaces_of
 from model_compiler.artifact.together import main
 from tests.embedder.calls import post

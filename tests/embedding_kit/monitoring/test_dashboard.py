@@ -13,9 +13,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
+from embedder.application import build_router
 from embedder.core.settings import Settings
 from embedder.http.http_types import Request
-from embedder.http.router import build_router
 from embedder.http.telemetry import Telemetry
 from embedding_kit import (
     AlarmSettings,

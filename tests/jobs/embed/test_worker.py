@@ -12,7 +12,7 @@ import pytest
 
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
-from embedder.http.vector_encoding import quantize
+from embedder.core.quantization import quantize
 from jobs.embed.job import Job, Shard
 from jobs.embed.run import plan_shards
 from jobs.embed.worker import embed_shard

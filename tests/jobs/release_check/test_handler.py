@@ -11,11 +11,12 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 
 import jobs.release_check.handler as release_check
+from embedder.application import build_router
 from embedder.aws_lambda.function_url import request_from_event, response_to_event
 from embedder.core.artifact import Golden
 from embedder.core.s3_vectors import SPACE_TAG
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from jobs.release_check.handler import (
     MAX_REASON,
     Answer,

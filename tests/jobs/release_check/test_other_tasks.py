@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from embedder.application import build_router
 from embedder.core.artifact import GoldenPair, GoldenTerms, Manifest
 from embedder.core.settings import Settings
-from embedder.http.router import build_router
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version
 from model_compiler.fidelity.measure import Thresholds
 from tests.fixtures.small_artifact import small_artifact

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from embedder.application import build_router
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.http_types import Request
-from embedder.http.router import build_router
 from tests.docs.pages import BLOCK, ROOT, SERVED
 from tests.fixtures.models_together import write_together
 from tools.local_endpoint import __main__ as command

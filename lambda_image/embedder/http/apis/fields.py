@@ -4,6 +4,7 @@ from typing import Any
 
 from embedder.core.embedding_request import Inputs, Limits
 from embedder.core.errors import EmptyInputError, InvalidFieldError
+from embedder.core.quantization import DTYPES
 from embedder.core.settings import TRUNCATIONS
 from embedder.http.json_types import (
     Boolean,
@@ -15,7 +16,7 @@ from embedder.http.json_types import (
     Unsupported,
     describe_value,
 )
-from embedder.http.vector_encoding import DTYPES, ENCODINGS
+from embedder.http.vector_encoding import ENCODINGS
 
 #: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {

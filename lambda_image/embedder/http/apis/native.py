@@ -1,12 +1,13 @@
 """The kit's own API: `POST /`, `POST /similar`, `POST /chunk`, `GET /health`."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, Inputs
-from embedder.core.search import MAX_RESULTS, Match, Searchable
 from embedder.http.apis.fields import (
     ENCODING,
     OUTPUT_DTYPE,
@@ -20,6 +21,9 @@ from embedder.http.apis.operation import Api, Call, Described, Operation, json_r
 from embedder.http.http_types import Request, Response
 from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupported, parse_object
 from embedder.http.vector_encoding import encode
+
+if TYPE_CHECKING:  # an endpoint without an index needs none
+    from embedder.core.search import Match, Searchable
 
 #: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
@@ -140,6 +144,8 @@ class Similar(Operation):
     rule: ClassVar = {"not": _BOTH_COUNTS}
 
     def fields(self) -> tuple[Field, ...]:
+        from embedder.core.search import MAX_RESULTS  # noqa: PLC0415 - on demand
+
         limits = self.model.engine.limits
         index = self.model.search_index
         count = Integer(1, MAX_RESULTS if index is None else index.max_results)
@@ -168,7 +174,7 @@ class Similar(Operation):
         return self
 
     @property
-    def choices(self) -> Sequence["Similar"]:
+    def choices(self) -> Sequence[Similar]:
         others = [each for each in self.companions.values() if isinstance(each, Similar)]
         return (self, *(each for each in others if each.model.search_index is not None))
 

@@ -11,7 +11,6 @@ import orjson
 
 from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
-from embedder.core.search import Searchable
 from embedder.http.apis.fields import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.json_types import Field, Object, parse_object
@@ -20,6 +19,7 @@ from embedder.http.vector_encoding import check_batch, most_different, smaller, 
 
 if TYPE_CHECKING:  # a reranker needs no engine
     from embedder.core.engine import Engine
+    from embedder.core.search import Searchable
     from embedder.http.search_prefixes import SearchPrefixes
 
 JSON = {"content-type": "application/json"}

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from embedder import __version__
 from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, Inputs
+from embedder.core.quantization import DTYPES
 from embedder.http.apis.fields import (
     ADD_SPECIAL_TOKENS,
     OUTPUT_DTYPE,
@@ -38,7 +39,7 @@ from embedder.http.apis.openai import CreateEmbeddings
 from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.json_types import Boolean, Field, Object
-from embedder.http.vector_encoding import DTYPES, ENCODINGS, encode, largest_batch
+from embedder.http.vector_encoding import ENCODINGS, encode, largest_batch
 
 #: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
 #: option changes a vector here: the model is always loaded, and a cached vector is the same.

@@ -10,6 +10,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from jsonschema import Draft202012Validator
 
+from embedder.application import build_router
 from embedder.aws_lambda.snapshot import after_restore, before_snapshot
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
@@ -18,7 +19,7 @@ from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_a
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index

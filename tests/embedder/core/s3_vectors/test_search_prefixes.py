@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from embedder.application import build_router
 from embedder.aws_lambda.function_url import request_from_event, to_payload_v2
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from embedder.http.search_prefixes import SearchPrefixes
 from model_compiler.index_builder import build_index
 from tests.embedder.rest_api_event import rest_api_event

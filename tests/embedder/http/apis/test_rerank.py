@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from openapi_spec_validator import validate
 
+from embedder.application import build_router
 from embedder.core.artifact import Artifact
 from embedder.core.errors import SettingsError
 from embedder.core.reranker import Reranker
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from tests.embedder.calls import get, post, read
 from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -249,7 +250,7 @@ def test_a_reranker_starts_without_the_engine(artifact):
     """Only a reranker imports the module of rerankers, and it imports no engine."""
     program = (
         "import sys; from embedder.core.settings import Settings;"
-        "from embedder.http.router import build_router;"
+        "from embedder.application import build_router;"
         "assert 'embedder.core.reranker' not in sys.modules;"
         f"build_router(Settings(artifact={str(artifact.folder)!r}));"
         "assert 'embedder.core.engine' not in sys.modules"

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from openapi_spec_validator import validate
 
+from embedder.application import build_router
 from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.settings import Settings
 from embedder.core.sparse import SparseEncoder
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router
 from model_compiler.compile import Options
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
@@ -160,7 +161,7 @@ def test_a_table_needs_no_onnx_runtime(artifacts):
     """A query side without a model starts and answers with its tokenizer and table alone."""
     code = (
         "import sys; from embedder.core.settings import Settings; "
-        "from embedder.http.router import build_router; "
+        "from embedder.application import build_router; "
         f"router = build_router(Settings(artifact={str(artifacts[0].folder)!r})); "
         "router.model.engine.embed(['hello']); "
         "print({'onnxruntime', 'tokenizers', 'embedder.core.reranker'} & set(sys.modules))"
