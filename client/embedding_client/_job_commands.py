@@ -5,8 +5,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
 from embedding_client._aws import AwsError
@@ -16,19 +17,6 @@ from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Pro
 from embedding_client._operator_arguments import BATCH_VARIABLE, LOAD_VARIABLE
 from embedding_client._progress import Bar
 
-#: The options of `embed batch start` and of `embed index load` that are settings of a job.
-_BATCH_SETTINGS = (
-    "text",
-    "query",
-    "id",
-    "metadata",
-    "prompt",
-    "dimensions",
-    "dtype",
-    "truncate",
-    "max_rejected_percent",
-)
-_LOAD_SETTINGS = ("metadata", "max_rejected_percent")
 #: The jobs of a command, the variable with their state machine, and its output.
 _KINDS = {
     "batch": (BatchJobs, BATCH_VARIABLE, "StateMachineArn"),
@@ -60,26 +48,26 @@ def start_batch(args: argparse.Namespace) -> int:
     if args.local is not None:
         if not args.artifact:
             raise ConfigurationError("--local needs --artifact, the folder of the compiled model.")
-        fixed = ["--artifact", args.artifact, "--processes", str(args.local)]
-        _run_here("jobs.embed", [args.source, args.destination, *fixed], args, _BATCH_SETTINGS)
+        _run_here(
+            "jobs.embed", settings=_settings(args), artifact=args.artifact, processes=args.local
+        )
     for folder in (args.source, args.destination):
         if not folder.startswith("s3://"):
             raise ConfigurationError(
                 f"On AWS, both folders are s3://BUCKET/PREFIX/; found {folder}. For folders of "
                 "this machine, use --local."
             )
-    settings = _given(args, ("source", "destination", *_BATCH_SETTINGS))
-    print(_jobs(args).start(settings, name=args.name))
+    print(_jobs(args).start(_settings(args), name=args.name))
     return 0
 
 
 def start_load(args: argparse.Namespace) -> int:
     """Run `embed index load`."""
     if args.local:
-        options = (*_LOAD_SETTINGS, "vectors_per_second")
         if args.profile:
             os.environ["AWS_PROFILE"] = args.profile
-        _run_here("jobs.load", [args.source, index_arn(args)], args, options)
+        settings = {**_settings(args), "index": index_arn(args)}
+        _run_here("jobs.load", settings=settings, vectors_per_second=args.vectors_per_second)
     if not args.source.startswith("s3://"):
         raise ConfigurationError(
             f"On AWS, the source is s3://BUCKET/PREFIX/; found {args.source}. For a folder of this "
@@ -89,8 +77,7 @@ def start_load(args: argparse.Namespace) -> int:
         raise ConfigurationError(
             "--vectors-per-second is for --local; on AWS, a load takes what an index takes."
         )
-    settings = _given(args, ("source", "index", *_LOAD_SETTINGS))
-    args.job = _jobs(args).start(settings, name=args.name)
+    args.job = _jobs(args).start(_settings(args), name=args.name)
     print(args.job, flush=True)
     return show_status(args) if _follows(args) else 0
 
@@ -146,19 +133,19 @@ def _jobs(args: argparse.Namespace) -> Executions:
     return kind(args.state_machine, output=output, profile=args.profile)
 
 
-def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a job; it has defaults for what the arguments leave out."""
+    return {name: getattr(args, name) for name in args.settings if getattr(args, name) is not None}
 
 
-def _run_here(
-    program: str, command: list[str], args: argparse.Namespace, options: Sequence[str]
-) -> NoReturn:
+def _run_here(program: str, **options: Any) -> NoReturn:
     """Run a program of the kit in place of this process: its status and Ctrl-C are the job's."""
-    for name, value in _given(args, options).items():
-        for each in value if isinstance(value, list) else [value]:
-            command += [f"--{name.replace('_', '-')}", str(each)]
-    python = [sys.executable, "-P", "-m", "embedding_kit", program]
-    os.execv(sys.executable, [*python, *command])  # noqa: S606 - this Python, our module
+    if find_spec("embedding_kit") is None:
+        raise ConfigurationError(
+            "--local needs embedding-kit, which has the jobs: pip install 'embedding-kit[batch]'."
+        )
+    command = [sys.executable, "-P", "-m", "embedding_kit.programs", program, json.dumps(options)]
+    os.execv(sys.executable, command)  # noqa: S606 - this Python, our module
 
 
 def _follows(args: argparse.Namespace) -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +58,33 @@ def _add_batch(commands: Any) -> None:
     start = add_command(
         steps, "start", "Start a job, or continue it.", run="_job_commands.start_batch"
     )
-    start.add_argument("source", help="a folder with JSONL, CSV or Parquet files")
-    start.add_argument("destination", help="a folder for the vectors")
+    option = start.add_argument
+    settings = [
+        option("source", help="a folder with JSONL, CSV or Parquet files"),
+        option("destination", help="a folder for the vectors"),
+        option("--text", help="the field with the text (default: text)"),
+        option("--query", help="the field with the query, to score pairs with a reranker"),
+        option("--id", help="the field with the id; default: file and position"),
+        option("--metadata", action="append", help="a field to copy; may be repeated"),
+        option("--prompt", help="the name of one of the model's prompts"),
+        option(
+            "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
+        ),
+        option(
+            "--dtype",
+            choices=("float", "int8", "uint8", "binary", "ubinary"),
+            help="default: float",
+        ),
+        option(
+            "--truncate",
+            choices=("refuse", "right", "left"),
+            help="texts over the model's limit: reject their rows (the default), or cut off one "
+            "end",
+        ),
+        option("--max-rejected-percent", type=between(0, 100), help="default: 1"),
+    ]
+    _set_settings(start, settings)
     start.add_argument("--name", help="the job's name; default: the input's folder and the time")
-    start.add_argument("--text", help="the field with the text (default: text)")
-    start.add_argument("--query", help="the field with the query, to score pairs with a reranker")
-    start.add_argument("--id", help="the field with the id; default: file and position")
-    start.add_argument("--metadata", action="append", help="a field to copy; may be repeated")
-    start.add_argument("--prompt", help="the name of one of the model's prompts")
-    start.add_argument(
-        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
-    )
-    start.add_argument(
-        "--dtype", choices=("float", "int8", "uint8", "binary", "ubinary"), help="default: float"
-    )
-    start.add_argument(
-        "--truncate",
-        choices=("refuse", "right", "left"),
-        help="texts over the model's limit: reject their rows (the default), or cut off one end",
-    )
-    start.add_argument("--max-rejected-percent", type=between(0, 100), help="default: 1")
     local = start.add_argument_group("on this machine")
     local.add_argument(
         "--local", type=whole(1, 1024), metavar="N", help="use N processes instead of AWS"
@@ -102,17 +110,22 @@ def _add_index_commands(commands: Any) -> None:
     load = add_command(
         steps, "load", "Load the output of a batch job.", run="_job_commands.start_load"
     )
-    load.add_argument("source", help="the folder of a batch job, or of its only one")
-    _add_index(load)
-    load.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
-    load.add_argument(
-        "--max-rejected-percent",
-        type=between(0, 100),
-        help="rows that need not be loaded; default: 0",
-    )
+    settings = [
+        load.add_argument("source", help="the folder of a batch job, or of its only one"),
+        _add_index(load),
+        load.add_argument("--metadata", action="append", help="a column to copy; may be repeated"),
+        load.add_argument(
+            "--max-rejected-percent",
+            type=between(0, 100),
+            help="rows that need not be loaded; default: 0",
+        ),
+    ]
+    _set_settings(load, settings)
     load.add_argument("--local", action="store_true", help="load from this machine")
     load.add_argument(
-        "--vectors-per-second", type=whole(1, 1_000_000), help="with --local; default: 2500"
+        "--vectors-per-second",
+        type=whole(1, 2500),
+        help="with --local; default: 2500, which AWS takes for an index",
     )
     load.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
     _add_follow(load, "load")
@@ -180,8 +193,13 @@ def _add_job_commands(steps: Any, job: str, stays: str, variable: str) -> None:
         _add_machine(parser, variable)
 
 
-def _add_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _set_settings(parser: argparse.ArgumentParser, options: Sequence[argparse.Action]) -> None:
+    """Put the names of the options that are settings of a job into the arguments."""
+    parser.set_defaults(settings=[option.dest for option in options])
+
+
+def _add_index(parser: argparse.ArgumentParser) -> argparse.Action:
+    return parser.add_argument(
         "index",
         nargs="?",
         metavar="INDEX",

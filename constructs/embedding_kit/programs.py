@@ -2,6 +2,8 @@
 
 Their packages have common names, such as `embedder`. So Python finds them in a process that runs or
 imports one of them, and in no other: the command `embedding-kit`, and `embedding_kit.engine`.
+
+The client runs a job on this machine with `python -m embedding_kit.programs jobs.embed JSON`.
 """
 
 import os
@@ -16,12 +18,10 @@ from typing import NoReturn
 
 #: The modules that can be run, with what each does.
 PROGRAMS = {
-    "jobs.embed": "embeds a folder of files on this machine",
     "embedder.server": "serves a model as a long-lived HTTP server",
     "embedder.server.new_key": "makes an API key of the server",
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
-    "jobs.load": "loads a batch job's output into an index",
 }
 
 
@@ -46,7 +46,7 @@ def python_version() -> str:
 
 
 def run(program: str, arguments: list[str]) -> None:
-    """Run one of `PROGRAMS` as `python -m` does, without the current folder on the path."""
+    """Run a program as `python -m` does, without the current folder on the path."""
     if not sys.flags.safe_path:
         del sys.path[0]
     # The processes that the program starts leave the current folder out, too.
@@ -90,3 +90,7 @@ def import_modules(*names: str) -> list[ModuleType]:
         return [import_module(name) for name in names]
     finally:
         sys.path.remove(folder)
+
+
+if __name__ == "__main__":
+    exit_with(lambda: run(sys.argv[1], sys.argv[2:]))

@@ -1,10 +1,9 @@
-"""Shared parts of the commands of jobs: exit statuses, errors, numbers, a pool and its progress.
+"""Shared parts of the jobs on this machine: exit statuses, errors, a pool and its progress.
 
-A command imports the code that needs the extra `batch` when it runs, so that a missing package is
-an error of one line. This module needs the standard library alone.
+The code that needs the extra `batch` is imported when a job runs, so that a missing package is an
+error of one line. This module needs the standard library alone.
 """
 
-import argparse
 import json
 import signal
 import sys
@@ -25,14 +24,14 @@ _INTERRUPTED = 130
 
 
 def run_command(
-    run: Callable[[argparse.Namespace], Any], options: argparse.Namespace, *, interrupted: str
+    run: Callable[..., Any], arguments: Sequence[str] | None, *, interrupted: str
 ) -> int:
-    """Run a command, which returns a named tuple, and print its result as JSON.
+    """Run a job with the keywords of the first argument, and print its named tuple as JSON.
 
     The exit status is 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
     """
     try:
-        result = run(options)
+        result = run(**json.loads((arguments or sys.argv[1:])[0]))
     except RejectedRowsError as error:
         return _failed(str(error), 3)
     except (BatchError, EmbedderError) as error:
@@ -49,26 +48,6 @@ def run_command(
 def _failed(problem: str, status: int) -> int:
     print(f"error: {problem}", file=sys.stderr)
     return status
-
-
-def positive(text: str) -> int:
-    """Read an argument that is a whole number of 1 or more."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more; found {value}")
-    return value
-
-
-def between(least: int, most: int) -> Callable[[str], int]:
-    """Return a function that reads an argument that is a whole number in a range."""
-
-    def number(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"must be from {least} to {most}; found {value}")
-        return value
-
-    return number
 
 
 def show_progress(

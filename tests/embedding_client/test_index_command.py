@@ -61,6 +61,7 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run):  # noqa: F811
     [
         (["load", "vectors/"], "On AWS, the source is s3://BUCKET/PREFIX/; found vectors/. For a"),
         (["load", SOURCE, "--vectors-per-second", "9"], "--vectors-per-second is for --local; on"),
+        (["load", "--local", "--vectors-per-second", "2501"], "whole number from 1 to 2,500"),
         (["load", SOURCE, "--state-machine", "a"], "prints as LoadStateMachineArn; found 'a'"),
         (["count", "docs"], "The index must be given by its ARN, such as .*; found 'docs'"),
     ],
@@ -115,10 +116,11 @@ def test_a_load_from_here_is_the_loader_in_place_of_this_process(run, embed, ind
     assert run("load", folder, "--local", "--metadata", "lang", "--vectors-per-second", 300)[0] == 0
     ((python, *arguments),) = called
     assert Path(python).name.startswith("python")
-    assert arguments == [
-        "-P", "-m", "embedding_kit", "jobs.load", str(folder), ARN,
-        "--metadata", "lang", "--vectors-per-second", "300",
-    ]  # fmt: skip
+    assert arguments[:4] == ["-P", "-m", "embedding_kit.programs", "jobs.load"]
+    assert json.loads(arguments[4]) == {
+        "settings": {"source": str(folder), "index": ARN, "metadata": ["lang"]},
+        "vectors_per_second": 300,
+    }
     from jobs.load.__main__ import main
 
     assert main(arguments[4:]) == 0

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from embedding_client import _job_commands
 from embedding_client._aws import AwsError
 from embedding_client._errors import ConfigurationError
 from embedding_client._jobs import (
@@ -418,6 +419,17 @@ def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch):
         BatchJobs(MACHINE).status("one")
     with pytest.raises(ConfigurationError, match=r"The config profile \(no\) could not be found"):
         BatchJobs(MACHINE, profile="no").status("one")
+
+
+def test_a_local_job_without_the_kit_names_the_package(embed, monkeypatch):
+    """The client alone has no model and no jobs."""
+    monkeypatch.setattr(_job_commands, "find_spec", lambda _: None)
+    code, _, errors = embed("start", "docs", "v", "--local", "2", "--artifact", "artifact")
+    assert code == 2
+    assert errors == (
+        "error: --local needs embedding-kit, which has the jobs: pip install "
+        "'embedding-kit[batch]'.\n"
+    )
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The shared parts of the commands of jobs: a missing package, and Ctrl-C while a pool starts."""
+"""The shared parts of jobs on this machine: a missing package, and Ctrl-C while a pool starts."""
 
 import os
 import signal
@@ -12,17 +12,17 @@ import pytest
 from jobs.command import run_all
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
-COMMANDS = {
-    "jobs.embed": ["docs", "vectors", "--artifact", "artifact"],
-    "jobs.load": ["vectors", "arn"],
+OPTIONS = {
+    "jobs.embed": '{"settings": {}, "artifact": "artifact", "processes": 1}',
+    "jobs.load": '{"settings": {}}',
 }
 
 
-@pytest.mark.parametrize("module", COMMANDS)
+@pytest.mark.parametrize("module", OPTIONS)
 def test_a_missing_package_is_an_error_that_names_the_extra(module):
-    """Without any package, the arguments are read, and the error is one line."""
+    """Without any package, the error is one line."""
     done = subprocess.run(
-        [sys.executable, "-S", "-m", module, *COMMANDS[module]],
+        [sys.executable, "-S", "-m", module, OPTIONS[module]],
         capture_output=True,
         text=True,
         check=False,

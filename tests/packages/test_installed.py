@@ -141,8 +141,10 @@ def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact):
     texts = tmp_path / "texts"
     texts.mkdir()
     (texts / "texts.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
-    command = [kit.python.with_name("embedding-kit"), "jobs.embed", texts, tmp_path / "out"]
-    kit.execute([*command, "--artifact", minilm_artifact.folder, "--processes", "2"])
+    settings = {"source": str(texts), "destination": str(tmp_path / "out")}
+    artifact = str(minilm_artifact.folder)
+    options = json.dumps({"settings": settings, "artifact": artifact, "processes": 2})
+    kit.run("-P", "-m", "embedding_kit.programs", "jobs.embed", options)
     assert list((tmp_path / "out").rglob("*.parquet"))
 
 

@@ -86,4 +86,7 @@ def test_a_model_is_compiled_and_embeds(environment, minilm_folder, tmp_path):
     )
     assert environment.execute([environment.python, "-c", program, artifact]) == "(1, 384)\n"
     environment.execute([command, "embedder.server", "--help"])
-    environment.execute([command, "jobs.embed", "--help"])
+    jobs = "'jobs.embed.local', 'jobs.load.worker'"
+    environment.run(
+        "-c", f"from embedding_kit.programs import import_modules; import_modules({jobs})"
+    )

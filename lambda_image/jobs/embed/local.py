@@ -1,14 +1,14 @@
 """Runs a job in processes on this machine."""
 
-import argparse
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context, parent_process
+from typing import Any
 
 from embedder.core.artifact import load_artifacts
 from jobs.command import run_all, show_progress
@@ -19,21 +19,19 @@ from jobs.errors import BatchError
 from jobs.steps import Outcome, read_settings
 from jobs.storage import open_folder
 
-#: The options that are no settings of a job.
-_OF_THE_RUN = {"artifact", "processes"}
 
+def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> Result:
+    """Run a job, or continue it, with a compiled model; show its progress.
 
-def run_job(options: argparse.Namespace) -> Result:
-    """Run a job, or continue it; show its progress. The options are those of `jobs.embed`."""
-    settings = {key: value for key, value in vars(options).items() if key not in _OF_THE_RUN}
+    `settings` are those of a `Job`, and `processes` is the number of shards at a time.
+    """
     job = read_settings(Job, settings, name="A job")
-    plan = plan_job(job, load_artifacts(options.artifact)[0].manifest)
+    plan = plan_job(job, load_artifacts(artifact)[0].manifest)
     print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
     missing = FRAME.missing(plan.folder, plan.shards)
     if missing:
-        processes = min(options.processes, len(missing))
         show_progress(
-            embed_shards(plan, missing, options.artifact, processes=processes),
+            embed_shards(plan, missing, artifact, processes=min(processes, len(missing))),
             total=len(plan.shards),
             done=len(plan.shards) - len(missing),
             unit="shards",
