@@ -1,9 +1,8 @@
-"""The arguments of the commands for what is around an endpoint: jobs, indexes, checks, tests."""
+"""The arguments of the commands for what is around an endpoint: jobs, indexes, checks."""
 
 import argparse
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from embedding_client._arguments import (
@@ -47,7 +46,6 @@ def add_operations(commands: Any) -> None:
     _add_index_commands(commands)
     _add_ingest(commands)
     _add_doctor(commands)
-    _add_load(commands)
 
 
 def _add_batch(commands: Any) -> None:
@@ -277,88 +275,3 @@ def _add_doctor(commands: Any) -> None:
         metavar="N",
         help="warn if the base image is older than N days (default: %(default)s)",
     )
-
-
-_LOAD_EXAMPLES = """\
-examples:
-  embed load --url https://... --rate 50 --minutes 5
-  embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5 --tokens 8..400
-
-AWS bills the requests of a test. A test ends at --minutes, --requests or
-Ctrl-C, whichever is first, waits up to --timeout for answers, and then writes
-its report. It never sends a request twice.
-
-exit status:
-  0  the test ended; throttled requests (429) are not errors
-  1  the test could not start, an error such as expired credentials ended it,
-     or its report could not be written
-  2  invalid arguments
-  3  the test ended, and requests failed, timed out or were refused
-  130  stopped by Ctrl-C or SIGTERM
-"""
-_MOST_TOKENS = 32_768
-
-
-def _add_load(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "load",
-        "Test an endpoint at a rate of requests; report latencies and errors.",
-        run="_load_command.run_load",
-        examples=_LOAD_EXAMPLES,
-    )
-    traffic = parser.add_argument_group("traffic")
-    rate = "requests a second on average, at random times"
-    _add_number(traffic, "--rate", between(0.001, 10_000), 5.0, rate)
-    traffic.add_argument(
-        "--tokens",
-        type=_tokens,
-        metavar="N..M",
-        help="tokens of each text: a number, or a range with many short and few long ones "
-        "(default 8..400, or the model's limit if that is lower)",
-    )
-    traffic.add_argument(
-        "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
-    )
-    limits = parser.add_argument_group("limits")
-    _add_number(limits, "--minutes", between(0.01, 24 * 60), 1.0, "the length of the test")
-    _add_number(
-        limits, "--requests", whole(1, 10_000_000), 100_000, "end after this number of requests"
-    )
-    connections = "the most requests at the same time; others wait"
-    _add_number(limits, "--connections", whole(1, 20_000), 1000, connections)
-    _add_number(
-        limits, "--timeout", between(0.1, 900), 60.0, "timeout of a request", metavar="SECONDS"
-    )
-    endpoint = parser.add_argument_group("endpoint")
-    add_url(endpoint)
-    add_credentials(endpoint)
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    output.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="write the JSON to this file, too; an existing one is replaced",
-    )
-
-
-def _add_number(
-    group: Any, name: str, kind: Any, default: float, text: str, *, metavar: str = "N"
-) -> None:
-    shown = f"{text} (default {default:g})"
-    group.add_argument(name, type=kind, default=default, metavar=metavar, help=shown)
-
-
-def _tokens(text: str) -> tuple[int, int]:
-    low, dots, high = text.partition("..")
-    try:
-        found = int(low), int(high if dots else low)
-    except ValueError:
-        found = (0, 0)
-    if not 1 <= found[0] <= found[1] <= _MOST_TOKENS:
-        raise argparse.ArgumentTypeError(
-            f"found: {text}; allowed: a number or a range such as 8..400, from 1 to "
-            f"{_MOST_TOKENS:,}"
-        )
-    return found

@@ -113,9 +113,8 @@ def test_after_setup_the_option_is_not_needed(folder):
         ["--help"],
         ["batch", "texts", "out", "--local", "1", "--artifact", "none"],
         ["index", "load", "out", "arn:aws:s3vectors:eu-west-1:1:bucket/b/index/i", "--local"],
-        ["load", "--help"],
     ],
 )
 def test_embed_and_the_programs_that_it_starts_import_nothing_from_there(folder, command):
-    """`embed` runs the local job, the local load and the load test in its place."""
+    """`embed` runs the local job and the local load in its place."""
     folder.run(Path(sys.executable).with_name("embed"), *command)

@@ -88,14 +88,6 @@ def test_the_client_sends_a_key_to_a_server(keyed):
     assert (asynchronously(lambda c: c.embed(["one", "two"]), keyed, **options) == vectors).all()
 
 
-def test_the_load_generator_sends_a_key_to_a_server(keyed, embed):
-    """The question before the test finds out which header the key needs."""
-    asked = ("--url", keyed, "--allow-plain-http", "--api-key-env", "OUR_KEY")
-    traffic = ("--requests", "3", "--rate", "50", "--tokens", "3")
-    status, _, errors = embed("load", *asked, *traffic)
-    assert status == 0, errors
-
-
 def test_a_key_that_a_server_does_not_know_is_forbidden(keyed):
     """After both headers were tried, with the server's reason."""
     with (
@@ -188,8 +180,7 @@ def test_nothing_travels_in_the_clear(kind, place):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [["a text"], ["info"], ["search", "a"], ["similar", "a"], ["doctor"], ["load", "--rate", "1"]],
+    "command", [["a text"], ["info"], ["search", "a"], ["similar", "a"], ["doctor"]]
 )
 def test_nothing_travels_in_the_clear_from_a_command(embed, command):
     """Each command that calls an endpoint refuses, with the name of its option."""

@@ -56,13 +56,10 @@ def test_the_client_brings_no_compiler_and_no_cdk(client):
 
 
 def test_the_command_is_installed(client):
-    """`embed` prints its help and its version, and says what `embed load` needs."""
+    """`embed` prints its help and its version."""
     embed = client.python.with_name("embed")
     assert client.execute([embed, "--help"]).startswith("usage: embed ")
     assert client.execute([embed, "--version"]) == f"embed {version('embedding-client')}\n"
-    assert client.execute([embed, "load", "--url", "http://127.0.0.1:9"], status=2) == (
-        "error: embed load needs: pip install 'embedding-client[load]'.\n"
-    )
 
 
 def test_a_users_types_are_checked_against_the_clients(client):
@@ -79,13 +76,11 @@ def test_a_users_types_are_checked_against_the_clients(client):
 
 
 def test_the_extras_of_the_client_bring_what_they_are_for(dist, tmp_path):
-    """LangChain, LlamaIndex, Parquet, and the load test; none of them brings the kit."""
+    """LangChain, LlamaIndex and Parquet; none of them brings the kit."""
     environment = Environment(tmp_path / "venv", dist)
-    environment.install("embedding-client[langchain,llamaindex,load,parquet]")
-    environment.execute([environment.python.with_name("embed"), "load", "--help"])
+    environment.install("embedding-client[langchain,llamaindex,parquet]")
     program = (
         "import embedding_client.langchain, embedding_client.llamaindex, pyarrow\n"
-        "import embedding_client._load_command\n"
         "from importlib.util import find_spec\n"
         "print(find_spec('embedding_kit'))\n"
     )

@@ -51,9 +51,7 @@ def environment(dist, tmp_path) -> Environment:
 
 def test_the_client_works(environment, minilm_artifact):
     """With each of its extras, against an endpoint."""
-    environment.resolve(
-        RESOLUTION, "embedding-client[completion,langchain,llamaindex,load,parquet]"
-    )
+    environment.resolve(RESOLUTION, "embedding-client[completion,langchain,llamaindex,parquet]")
     running, _ = endpoint(minilm_artifact.folder)
     program = environment.folder.parent / "program.py"
     program.write_text(CLIENT)

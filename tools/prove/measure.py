@@ -8,7 +8,6 @@ caller reaches.
 import base64
 import json
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +17,12 @@ import httpx
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_client._load_sender import Texts
 from embedding_client._targets import invocation_event
 from jobs.load.index_client import SPACE_TAG
 from operations.vector_store import find_store
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name
+from tools.prove.texts import Texts
 
 #: Megabytes of memory: one virtual CPU, and two.
 SIZES = (1769, 3538)
@@ -159,7 +158,7 @@ class Endpoint:
         index, client = {"indexArn": store.indexes[0]}, self._client("s3vectors")
         size, texts = client.get_index(**index)["index"]["dimension"], Texts(1)
         for start in range(0, VECTORS, _BATCH):
-            given = [text for _ in range(_BATCH) for text in _texts(texts, 32)]
+            given = [texts.text(32) for _ in range(_BATCH)]
             body = json.dumps({"texts": given, "size": size}).encode()
             _, answer = self._invoke(self.alias, "/", body)
             if start == 0:
@@ -170,7 +169,7 @@ class Endpoint:
                 for n, (text, vector) in enumerate(zip(given, answer["embeddings"], strict=True))
             ]
             client.put_vectors(**index, vectors=vectors)
-        queries = [_texts(texts, LENGTHS[0])[0] for _ in range(1 + REPEATS)]
+        queries = [texts.text(LENGTHS[0]) for _ in range(1 + REPEATS)]
         found = [
             self._invoke(self.alias, "/similar", json.dumps({"text": query}).encode())[0]
             for query in queries
@@ -221,14 +220,9 @@ def _report(log: str) -> Measured:
     raise ValueError(f"the log must end with Lambda's report; found: {log[-300:] or 'no log'}")
 
 
-def _texts(texts: Texts, tokens: int) -> Sequence[str]:
-    """Return a list with one text of about this many tokens."""
-    return list(json.loads(texts.body(tokens))["texts"])
-
-
 def _body(texts: Texts, tokens: int) -> bytes:
     # A word may be more than one token.
-    return json.dumps({"texts": _texts(texts, tokens), "truncate": True}).encode()
+    return json.dumps({"texts": [texts.text(tokens)], "truncate": True}).encode()
 
 
 def _wrong(place: str, found: str) -> str:
