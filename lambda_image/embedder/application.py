@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedder.core import errors
 from embedder.core.artifact import Artifact, Manifest, load_artifacts
-from embedder.core.batching import TOKEN_BUDGET
+from embedder.core.planning import TOKEN_BUDGET
 from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router
@@ -16,7 +16,7 @@ from embedder.http.telemetry import Telemetry
 
 if TYPE_CHECKING:  # a start imports what its models need
     from embedder.core.engine import Engine
-    from embedder.core.runtimes import InferenceSession
+    from embedder.core.model_runner import InferenceSession
     from embedder.core.search import Searchable
     from embedder.http.search_prefixes import SearchPrefixes
 

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from embedder.core.artifact import SEGMENTS
-from embedder.core.batching import Runs, SegmentRuns, ServedModel
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
 from embedder.core.errors import BatchTooLargeError
+from embedder.core.loaded_model import LoadedModel
+from embedder.core.model_runner import ModelRunner, SegmentRunner
 from embedder.core.tokenization import RequestTokenizer
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 
-class Engine(ServedModel):
+class Engine(LoadedModel):
     """A model that makes vectors; its rows are full-size ones."""
 
     task: ClassVar[str] = "embed"
 
-    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
+    def _configure(self, truncate: str, max_characters: int) -> None:
         manifest = self.manifest
         self.limits = Limits(
             dimensions=manifest.dimensions,
@@ -35,12 +36,19 @@ class Engine(ServedModel):
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        # Of an embedding model with segments, a prompt is not pooled.
-        segments = SEGMENTS in manifest.graph.inputs
         self.request_tokenizer = RequestTokenizer(
-            self.tokenizer, self.limits, pools_prompt=not segments
+            self.tokenizer, self.limits, pools_prompt=not self._has_segments
         )
-        return SegmentRuns if segments else Runs
+
+    @property
+    def _has_segments(self) -> bool:
+        """Whether the model pools by segments, and so without the prompt."""
+        return SEGMENTS in self.manifest.graph.inputs
+
+    @property
+    def runner_type(self) -> type[ModelRunner]:
+        """See `LoadedModel`."""
+        return SegmentRunner if self._has_segments else ModelRunner
 
     def embed(
         self,
@@ -83,24 +91,25 @@ class Engine(ServedModel):
                 ids + b"\2" * left_out + b"\1" * (len(sequence) - left_out)
                 for ids, sequence in zip(packed, sequences, strict=True)
             ]
-        most = request.most_different
-        if most is not None and len(packed) > most and (different := len(set(packed))) > most:
+        limit = request.most_different
+        if limit is not None and len(packed) > limit and (different := len(set(packed))) > limit:
             raise BatchTooLargeError(
-                f"holds {different} different inputs; an answer has room for the vectors of {most}."
+                f"holds {different} different inputs; an answer has room for the vectors of "
+                f"{limit}."
             )
-        found = self._run(
+        embeddings = self._compute(
             packed,
             [len(ids) for ids in sequences],
             characters=characters,
             started=started,
             deadline=request.deadline,
         )
-        vectors, dimensions = found.vectors, request.dimensions or self.limits.full_dimensions
+        vectors, dimensions = embeddings.vectors, request.dimensions or self.limits.full_dimensions
         if dimensions < self.limits.full_dimensions:
             vectors = truncate_vectors(vectors, dimensions, normalize=request.normalize)
         space = self.vector_space(dimensions, normalize=request.normalize)
         unknown = self.request_tokenizer.unknown(request, sequences)
-        return found._replace(vectors=vectors, vector_space=space, unknown=unknown)
+        return embeddings._replace(vectors=vectors, vector_space=space, unknown=unknown)
 
     def vector_space(self, dimensions: int | None = None, *, normalize: bool = True) -> str:
         """Name the space of vectors with these dimensions; None takes all."""

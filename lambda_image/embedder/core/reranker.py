@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from embedder.core import errors
-from embedder.core.batching import Runs, SegmentRuns, ServedModel
 from embedder.core.embedding_request import Embeddings
+from embedder.core.loaded_model import LoadedModel
+from embedder.core.model_runner import SegmentRunner
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -45,7 +46,7 @@ class Scores(NamedTuple):
         return [(place, float(self.scores[place])) for place in order]
 
 
-class Reranker(ServedModel):
+class Reranker(LoadedModel):
     """A model that scores passages for a query; its rows are logits.
 
     A passage's score does not depend on the passages beside it, to the last bit. `truncate` is
@@ -53,8 +54,9 @@ class Reranker(ServedModel):
     """
 
     task: ClassVar[str] = "rerank"
+    runner_type = SegmentRunner
 
-    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
+    def _configure(self, truncate: str, max_characters: int) -> None:
         scoring = self.manifest.scoring
         assert scoring is not None  # noqa: S101 - for mypy: the task says so
         self.scoring = scoring
@@ -63,7 +65,6 @@ class Reranker(ServedModel):
         prefix = scoring.passage_prefix
         # A space at its end becomes part of the passage's first word.
         self._prefix_tokens = len(self.tokenizer.encode(prefix.rstrip())) if prefix else 0
-        return SegmentRuns
 
     def rerank(self, query: str, passages: Sequence[str], **options: Any) -> Scores:
         """Score 1 to `MAX_PASSAGES` passages for one query, with the options of `predict`."""
@@ -120,7 +121,7 @@ class Reranker(ServedModel):
             packed.append(pair)
             lengths.append(length)
         try:
-            work = self._run(
+            work = self._compute(
                 packed, lengths, characters=characters, started=started, deadline=deadline
             )
         except errors.InferenceError as error:

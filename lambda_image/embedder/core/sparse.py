@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import Runs
 from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
 from embedder.core.errors import IndexFolderError, InferenceError
-from embedder.core.runtimes import InferenceSession
+from embedder.core.model_runner import InferenceSession, ModelRunner
 from embedder.core.search import About, CarriedIndex, mapped, read_entries, read_space
 
 if TYPE_CHECKING:  # see startup
@@ -72,9 +71,10 @@ class SparseEncoder(Engine):
         width = max(artifact.manifest.dimensions, default=1)
         return BoundedSession(super()._open(artifact, threads), width=width)
 
-    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
-        super()._prepare(truncate, max_characters)
-        return SparseRuns
+    @property
+    def runner_type(self) -> type[ModelRunner]:
+        """See `LoadedModel`."""
+        return SparseRunner
 
 
 class BoundedSession:
@@ -98,8 +98,8 @@ class BoundedSession:
         )
 
 
-class SparseRuns(Runs):
-    """Runs of which only the weights that are not 0 are kept, a bounded block of inputs at a time.
+class SparseRunner(ModelRunner):
+    """A runner that keeps only the weights that are not 0, of a bounded block of inputs at a time.
 
     Inputs of similar length share a block, and so its runs.
     """
@@ -108,7 +108,7 @@ class SparseRuns(Runs):
     keeps_rows = False
 
     def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
-        """See `Runs.compute`; the rows are objects [inputs], each a `SparseVector`."""
+        """See `ModelRunner.compute`; the rows are objects [inputs], each a `SparseVector`."""
         order = sorted(range(len(distinct)), key=lambda place: len(distinct[place]))
         size = max(1, _ROWS_BYTES // (4 * self._width))
         found = np.empty(len(distinct), object)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from embedder.core.errors import ClientError, OutOfTimeError, ShuttingDownError
-from embedder.core.runtimes import Batch, InferenceSession, RunResult
+from embedder.core.model_runner import InferenceSession, RunResult, TokenBatch
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ class BatchingSession:
         self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
     ) -> "npt.NDArray[np.float32]":
         """Embed a batch; see `InferenceSession.run`."""
-        return self.run_all([Batch(input_ids, attention_mask)]).vectors[0]
+        return self.run_all([TokenBatch(input_ids, attention_mask)]).vectors[0]
 
-    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
+    def run_all(self, batches: Iterable[TokenBatch], *, deadline: float | None = None) -> RunResult:
         """Embed the batches of the request of this thread; see `RunBatches`.
 
         It is refused if they do not fit into the queue, if its client has gone, or if the deadline
@@ -358,10 +358,10 @@ def _end_turn(ticket: Ticket) -> None:
         ticket.turn = None
 
 
-def _merged(runs: list[WaitingRun]) -> Batch:
+def _merged(runs: list[WaitingRun]) -> TokenBatch:
     if len(runs) == 1:
         return runs[0].batch
-    return Batch(
+    return TokenBatch(
         np.concatenate([run.batch.input_ids for run in runs]),
         np.concatenate([run.batch.attention_mask for run in runs]),
     )

@@ -19,7 +19,7 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from embedder.application import build_router
 from embedder.core.errors import SettingsError
-from embedder.core.runtimes import InferenceSession
+from embedder.core.model_runner import InferenceSession
 from embedder.core.settings import Settings
 from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog

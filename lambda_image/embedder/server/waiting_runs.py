@@ -16,7 +16,7 @@ after its arrival, a run waits at most its patience behind those that came later
 starved.
 
 Runs of one padded length that wait at the same time are taken together, up to a number of tokens.
-Padding does not change by that, so neither does any vector (see `embedder.core.batching`). A run
+Padding does not change by that, so neither does any vector (see `embedder.core.planning`). A run
 that is large enough by itself is not taken with a smaller one that is due before it: nothing would
 be saved, and a single text would wait for the run of a list.
 """
@@ -29,7 +29,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from embedder.core.errors import OverloadedError
-from embedder.core.runtimes import Batch
+from embedder.core.model_runner import TokenBatch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +92,7 @@ class Shares:
 class WaitingRun:
     """A batch of a request, its owner, on its way through the queue."""
 
-    def __init__(self, owner: Any, batch: Batch, caller: str = "") -> None:
+    def __init__(self, owner: Any, batch: TokenBatch, caller: str = "") -> None:
         self.owner = owner
         self.batch = batch
         self.caller = caller

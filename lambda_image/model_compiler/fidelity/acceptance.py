@@ -21,8 +21,9 @@ from embedder.core.artifact import Artifact, parse_manifest
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.loaded_model import load_session
+from embedder.core.model_runner import InferenceSession
 from embedder.core.reranker import Reranker
-from embedder.core.runtimes import InferenceSession, load_session
 from embedder.core.session import session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError

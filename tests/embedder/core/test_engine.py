@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.core.engine import Engine, truncate_vectors
 from embedder.core.errors import InferenceError, InvalidFieldError, OutOfTimeError
-from embedder.core.runtimes import Batch, RunResult
+from embedder.core.model_runner import RunResult, TokenBatch
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 TEXTS = st.lists(
@@ -185,7 +185,7 @@ class TimedSession(HashSession):
 def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
     """Return an engine and its session in simulated time, without a cache, for up to 512 tokens."""
     clock = Clock()
-    for module in ("batching", "engine"):
+    for module in ("engine", "loaded_model", "model_runner"):
         monkeypatch.setattr(f"embedder.core.{module}.time", clock)
     session = TimedSession(clock)
     return Engine(manifest_of(max_tokens=512), WordTokenizer(), session), session
@@ -307,7 +307,7 @@ class Together(HashSession):
     error: Exception | None = None
     deadlines: tuple[float | None, ...] = ()
 
-    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
+    def run_all(self, batches: Iterable[TokenBatch], *, deadline: float | None = None) -> RunResult:
         """Run one batch after the other."""
         self.deadlines += (deadline,)
         if self.error is not None:
@@ -334,7 +334,9 @@ def test_time_in_the_queue_is_not_time_of_the_model():
     """A request's time in the queue is reported next to the time of its runs."""
 
     class Slow(Together):
-        def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
+        def run_all(
+            self, batches: Iterable[TokenBatch], *, deadline: float | None = None
+        ) -> RunResult:
             return super().run_all(batches, deadline=deadline)._replace(queue_seconds=1000.0)
 
     timings = engine_of(Slow()).embed(["a"]).timings

@@ -10,7 +10,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.errors import ArtifactError
-from embedder.core.runtimes import load_session
+from embedder.core.loaded_model import load_session
 from embedder.core.static_session import StaticSession
 from tests.embedder.small_model import manifest_of
 

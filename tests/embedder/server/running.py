@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedder.core.engine import Engine
-from embedder.core.runtimes import InferenceSession
+from embedder.core.model_runner import InferenceSession
 from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model

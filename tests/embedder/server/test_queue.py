@@ -12,7 +12,7 @@ import pytest
 
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError, OutOfTimeError, ShuttingDownError
-from embedder.core.runtimes import Batch, InferenceSession
+from embedder.core.model_runner import InferenceSession, TokenBatch
 from embedder.server.queue import (
     BatchingSession,
     Bounds,
@@ -52,14 +52,14 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def batch(seed: int, *, texts: int = 1, tokens: int = 8) -> Batch:
+def batch(seed: int, *, texts: int = 1, tokens: int = 8) -> TokenBatch:
     ids = np.random.default_rng(seed).integers(1, 1000, (texts, tokens))
-    return Batch(ids, np.ones_like(ids))
+    return TokenBatch(ids, np.ones_like(ids))
 
 
 def ask(
     queue: BatchingSession,
-    batches: list[Batch],
+    batches: list[TokenBatch],
     ticket: Ticket | None = None,
     *,
     deadline: float | None = None,
@@ -77,7 +77,7 @@ class Held(NamedTuple):
     threads: ThreadPoolExecutor
     first: Future
 
-    def ask(self, *batches: Batch, **options: Any) -> Future:
+    def ask(self, *batches: TokenBatch, **options: Any) -> Future:
         """Embed in a thread; the request waits."""
         return self.threads.submit(ask, self.queue, list(batches), **options)
 
@@ -171,7 +171,7 @@ def test_a_failure_in_company_is_only_its_own(held):
     """A merged run that fails is run again one by one: the other requests get their vectors."""
     good = [held.ask(batch(seed)) for seed in (1, 2)]
     bad_ids = np.full((1, 8), PickySession.bad_id)
-    bad = held.ask(Batch(bad_ids, np.ones_like(bad_ids)))
+    bad = held.ask(TokenBatch(bad_ids, np.ones_like(bad_ids)))
     held.wait_for(3)
     held.session.open()
     for seed, answer in zip((1, 2), good, strict=True):

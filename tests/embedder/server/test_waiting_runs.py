@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from embedder.core.errors import OverloadedError
-from embedder.core.runtimes import Batch
+from embedder.core.model_runner import TokenBatch
 from embedder.server.waiting_runs import Shares, WaitingRun, WaitingRuns
 
 
 def run(owner: str, texts: int, tokens: int, caller: str = "") -> WaitingRun:
     ids = np.zeros((texts, tokens), dtype=np.int64)
-    return WaitingRun(owner, Batch(ids, ids + 1), caller)
+    return WaitingRun(owner, TokenBatch(ids, ids + 1), caller)
 
 
 def owners(waiting: WaitingRuns) -> list[list[str]]:
