@@ -13,13 +13,13 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from botocore.session import Session
 from tqdm import tqdm
@@ -29,21 +29,18 @@ from embedding_client._client import EmbeddingClient
 from embedding_client._errors import EmbeddingClientError
 from embedding_client._index import VectorIndex
 from embedding_client._ingest_command import read_status
-from embedding_client._jobs import Execution, Executions
+from embedding_client._jobs import Executions
 from embedding_client._readers import Source
 from embedding_kit.image_identity import index_id
-from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from jobs.errors import BatchError
 from operations.checkup import ILL
 from operations.command import ENVIRONMENTS, command_parser, run_command
-from operations.cost.bill import copy_items, search_items, vector_gigabytes
-from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
-from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
 from operations.deployed import find_deployed, shares_of, status_and_outputs
 from operations.environment_session import session_for
 from operations.environment_tables import exchange_models, remove_table, tables_of
+from operations.migration_report import SearchedModel, compare, print_report
 from operations.packages import place_of
 from operations.prune import Plan, prune
 from operations.rollback import roll_back
@@ -57,10 +54,8 @@ _DEPLOYING = ("copy", "switch", "finish")
 _EDITING = (*_DEPLOYING, "back")
 #: The option of scripts/deploy that deploys a file which is older than what is deployed.
 OLDER_FILE = "--allow-older-file"
-#: Runs of the ingestion at a time, and requests of the client.
-_RUNS, _REQUESTS = 10, 4
-#: The most tokens of a chunk by default, and those of a query: shorter ones take as long.
-_CHUNK_TOKENS, _QUERY_TOKENS = 256, 32
+#: Requests of a client at a time.
+_REQUESTS = 4
 #: Seconds between two looks at AWS.
 _DELAY = 5
 
@@ -73,9 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         name: steps.add_parser(name, help=description, description=description)
         for name, (_, description) in _STEPS.items()
     }
-    for name in ("plan", "copy"):
-        parsers[name].add_argument("--job", metavar="FOLDER", help="a batch job with the texts")
-    parsers["copy"].add_argument("--no-deploy", action="store_true", help="it is deployed")
+    parsers["copy"].add_argument("--job", metavar="FOLDER", help="a batch job with the texts")
     parsers["finish"].add_argument("--yes", action="store_true", help="delete without asking")
     queries = parsers["compare"]
     queries.add_argument("--queries", type=Path, required=True, metavar="FILE", help="texts")
@@ -116,7 +109,7 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int |
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class MigratedModel:
     """One of the two models, and its index."""
 
     model: Model
@@ -126,13 +119,13 @@ class Side:
     index: str
 
     def __str__(self) -> str:
-        about = [self.model.precision, f"{index_dimension(self.model)} dimensions"]
-        return f"{self.model.name} ({', '.join(filter(None, about))})"
+        properties = [self.model.precision, f"{index_dimension(self.model)} dimensions"]
+        return f"{self.model.name} ({', '.join(filter(None, properties))})"
 
 
 @dataclass(frozen=True)
 class Migration:
-    """What the file and AWS say of a migration; the file has `[standby]` for `old` and `new`."""
+    """A migration as the file and AWS have it; the file has `[standby]` for `old` and `new`."""
 
     session: Session
     environment: EnvironmentSettings
@@ -168,25 +161,25 @@ class Migration:
         return tables.index("standby") < tables.index("model")
 
     @cached_property
-    def old(self) -> Side:
+    def old(self) -> MigratedModel:
         """The earlier model, of the first table."""
-        return self._side("standby" if self.is_exchanged else "model")
+        return self._of_table("standby" if self.is_exchanged else "model")
 
     @cached_property
-    def new(self) -> Side:
+    def new(self) -> MigratedModel:
         """The next model, of the second table."""
-        return self._side("model" if self.is_exchanged else "standby")
+        return self._of_table("model" if self.is_exchanged else "standby")
 
-    def _side(self, table: str) -> Side:
+    def _of_table(self, table: str) -> MigratedModel:
         environment = self.environment
         model = getattr(environment, table)
         key = environment.encryption.key if environment.encryption else None
-        wanted = index_id(model, environment.index or VectorIndexSettings(), key_arn=key)
+        logical_id = index_id(model, environment.index or VectorIndexSettings(), key_arn=key)
         # The roles are those of the last deploy: what belongs to a model of the file is known by
         # the logical id of its index.
-        role = next((role for role, found in self._ids.items() if wanted in found), None)
+        role = next((role for role, full in self._ids.items() if logical_id in full), None)
         index = "" if role is None else self.outputs[f"{role}IndexArn"]
-        return Side(model=model, role=role, index=index)
+        return MigratedModel(model=model, role=role, index=index)
 
     @cached_property
     def _ids(self) -> Mapping[str, str]:
@@ -206,16 +199,18 @@ class Migration:
             return {}
         shares: dict[str | None, float] = {}
         for version, share in shares_of(deployed.read_alias()).items():
-            found = self.client("lambda").get_function_configuration(
-                FunctionName=deployed.function, Qualifier=version
+            index = index_of(
+                self.client("lambda").get_function_configuration(
+                    FunctionName=deployed.function, Qualifier=version
+                )
             )
-            shares[index_of(found)] = shares.get(index_of(found), 0.0) + share
+            shares[index] = shares.get(index, 0.0) + share
         return shares
 
-    def documents(self, side: Side) -> dict[str, Any]:
-        """Return the state of a side's documents, as `embed ingest status --json` prints it."""
+    def documents(self, model: MigratedModel) -> dict[str, Any]:
+        """Return the state of the documents in a model's index: `embed ingest status --json`."""
         region = self.environment.region
-        return read_status(self.environment.name, role=side.role or "", region=region)
+        return read_status(self.environment.name, role=model.role or "", region=region)
 
     def standby(self, space: str | None = None) -> EmbeddingClient:
         """Return a client of the function of `[standby]` that accepts one space; any with None."""
@@ -231,10 +226,10 @@ class Migration:
         if self.environment.ingest:
             yield from _unfinished(self.documents(new), self.documents(old), copy)
         else:
-            count, most = VectorIndex(new.index).count(), VectorIndex(old.index).count()
-            if count < most:
-                yield f"all vectors are there; found: {count:,} of {most:,}; allowed: {copy}"
-        space = space_of(new)
+            count, needed = VectorIndex(new.index).count(), VectorIndex(old.index).count()
+            if count < needed:
+                yield f"all vectors are there; found: {count:,} of {needed:,}; allowed: {copy}"
+        space = read_space(new.index)
         if space is None:
             yield f"the new index has vectors; found: none; allowed: {copy}"
         elif new.role == "Standby":
@@ -258,72 +253,21 @@ def _unfinished(new: Mapping[str, Any], old: Mapping[str, Any], copy: str) -> It
         yield f"no document is left out; found: {new['busy']:,} busy; allowed: {copy}"
 
 
-def space_of(side: Side) -> str | None:
-    """Return the vector space in the tag of a side's index; None before a load."""
-    space: str | None = VectorIndex(side.index).describe()["vector_space"] if side.index else None
+def read_space(index: str) -> str | None:
+    """Return the vector space in the tag of an index; None before a load, or without an index."""
+    space: str | None = VectorIndex(index).describe()["vector_space"] if index else None
     return space
 
 
 def index_of(configuration: Mapping[str, Any]) -> str | None:
     """Return the index that a version of a function searches."""
     variables = configuration.get("Environment", {}).get("Variables", {})
-    found: str | None = variables.get("EMBEDDING_VECTOR_INDEX")
-    return found
-
-
-def _plan(migration: Migration, options: argparse.Namespace) -> None:
-    old, new, ingest = migration.old, migration.new, migration.environment.ingest
-    documents = chunks = 0
-    tokens, runs, texts = _CHUNK_TOKENS, _RUNS, "not known before a comparison"
-    memory = migration.environment.function.memory_mb
-    missing = []
-    if options.job:
-        # It imports pyarrow.
-        from operations.migration_job import read_job  # noqa: PLC0415
-
-        job, _, result = read_job(options.job)
-        chunks, runs = job.rows, _REQUESTS
-        tokens = -(-result["tokens"] // max(1, chunks))
-        texts = f"{chunks:,} rows of {job.folder}"
-    elif ingest and old.index:
-        tokens = ingest.chunk_tokens or _CHUNK_TOKENS
-        function = migration.outputs[f"{old.role}IngestFunctionName"]
-        found = migration.client("lambda").get_function_configuration(FunctionName=function)
-        memory, state = found["MemorySize"], migration.documents(old)
-        if state["compared"]:
-            documents, chunks = state["documents"], state["chunks"]
-            texts = f"{documents:,} documents, with {chunks:,} chunks"
-    elif not ingest:
-        missing.append("the texts: [ingest], or --job with a batch job that has them")
-    if not old.index:
-        missing.append(f"the deployed environment: scripts/deploy {migration.environment.name}")
-    # A bucket of the kit's sends its events.
-    if ingest and ingest.location:
-        bucket = ingest.location.bucket
-        sent = migration.client("s3").get_bucket_notification_configuration(Bucket=bucket)
-        if "EventBridgeConfiguration" not in sent:
-            missing.append(f"the events of the bucket {bucket}: docs/search.md#documents")
-    core = core_seconds(speed_of(new.model), tokens)
-    bill = copy_items(
-        load_prices(migration.environment.region or DEFAULT_REGION),
-        documents=documents,
-        chunks=chunks,
-        dimension=index_dimension(new.model),
-        core_seconds=core,
-        memory_mb=memory,
-    )
-    seconds = chunks * billed_seconds(core, memory_mb=memory) / runs
-    print(f"from     {old}, {space_of(old) or 'space not known yet'}")
-    print(f"to       {new}, {space_of(new) or 'space not known yet'}")
-    print(f"texts    {texts}")
-    print(f"tokens   at most {chunks * tokens:,}")
-    print(f"time     about {tqdm.format_interval(seconds)}, {runs} at a time")
-    print(f"cost     about ${usd(bill):,.2f} once, at list prices")
-    print("\n".join(f"missing  {what}" for what in missing or ["nothing"]))
+    index: str | None = variables.get("EMBEDDING_VECTOR_INDEX")
+    return index
 
 
 def _copy(migration: Migration, options: argparse.Namespace) -> int:
-    environment, status = migration.environment, 0
+    environment = migration.environment
     if environment.ingest is None and not options.job:
         raise ValueError(
             "the texts are documents or a batch job's; found: neither [ingest] nor --job; "
@@ -334,14 +278,8 @@ def _copy(migration: Migration, options: argparse.Namespace) -> int:
             f"a copy comes before the switch; found: [standby] above [model] in {environment.file},"
             f" as after it; allowed: [standby] below [model], or first {migration.command} back"
         )
-    if not options.no_deploy:
-        status = deploy(environment, options)
-        migration = Migration(migration.session, environment)
-    if not migration.new.index:
-        raise ValueError(
-            f"the index of {migration.new} is deployed; found: it is not; allowed: copy without "
-            "--no-deploy"
-        )
+    status = deploy(environment, options)
+    migration = Migration(migration.session, environment)
     if options.job:
         from operations.migration_job import copy_job  # noqa: PLC0415 - it imports pyarrow
 
@@ -360,56 +298,38 @@ def _copy(migration: Migration, options: argparse.Namespace) -> int:
 
 
 def _compare_documents(migration: Migration) -> None:
-    """Let all documents be compared with the new index until nothing is left to do."""
+    """Let all documents be compared with the new index until nothing changes."""
     output = f"{migration.new.role}IngestStateMachineArn"
-    executions, left = Executions(migration.outputs[output], output=output), True
-    while left:
+    executions = Executions(migration.outputs[output], output=output)
+    is_complete = False
+    while not is_complete:
         newest = next(executions.newest(1), None)
         if newest and newest[1] == "RUNNING":
             name = newest[0]
         else:
             name = executions.start({}, name=f"migrate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
-        ended = _follow(name, partial(executions.status, name), _shown_groups)
-        if ended.result is None:
+        _follow(name, _compared_groups(executions, name))
+        execution = executions.status(name)
+        result = execution.result
+        if result is None:
             raise ValueError(
-                f"the comparison {name} must succeed; found: {ended.state.lower()}, "
-                f"{ended.problem}; allowed: the same command, which starts another one"
+                f"the comparison {name} must succeed; found: {execution.state.lower()}, "
+                f"{execution.problem}; allowed: the same command, which starts another one"
             )
-        numbers = (f"{ended.result[key]:,} {key}" for key in ("documents", "changed", "refused"))
+        numbers = (f"{result[key]:,} {key}" for key in ("documents", "changed", "refused"))
         print(f"{name}: {', '.join(numbers)}", flush=True)
-        left = bool(ended.result["changed"] or ended.result["busy"])
+        is_complete = not (result["changed"] or result["busy"])
 
 
-#: How far something is, for one line; what is done; and all of it, None until that is known.
-_Shown = tuple[str, int, int | None]
-_State = TypeVar("_State")
-
-
-def _follow(
-    name: str, look: Callable[[], _State], show: Callable[[_State], _Shown | None]
-) -> _State:
-    """Look until `show` returns None; a bar shows how far it is, or lines without a terminal."""
-    layout, on_terminal = "{percentage:3.0f}%|{bar:20}| {desc}", sys.stderr.isatty()
-    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
-        while shown := show(state := look()):
-            text, bar.n, bar.total = shown
-            bar.set_description_str(text)
-            if not on_terminal:
-                print(f"{name}: {text}", file=sys.stderr, flush=True)
-            time.sleep(_DELAY)
-    return state
-
-
-def _shown_groups(execution: Execution) -> _Shown | None:
-    """Return how far a comparison is; None once it has ended."""
-    if execution.state != "RUNNING":
-        return None
-    share = execution.done / execution.items if execution.items else 0.0
-    text = f"{execution.done:,} of {execution.items or '?'} groups of documents, {share:.0%}"
-    if share:
-        elapsed = (datetime.now(UTC) - execution.started).total_seconds()
-        text += f", about {tqdm.format_interval(elapsed / share - elapsed)} left"
-    return text, execution.done, execution.items
+def _compared_groups(executions: Executions, name: str) -> Iterator[tuple[float, str]]:
+    """Yield the share of groups of documents that a comparison has done, until it ends."""
+    while (execution := executions.status(name)).state == "RUNNING":
+        share = execution.done / execution.items if execution.items else 0.0
+        text = f"{execution.done:,} of {execution.items or '?'} groups of documents"
+        if share:
+            elapsed = (datetime.now(UTC) - execution.started).total_seconds()
+            text += f", about {tqdm.format_interval(elapsed / share - elapsed)} left"
+        yield share, text
 
 
 def _wait_for_events(migration: Migration) -> None:
@@ -417,22 +337,28 @@ def _wait_for_events(migration: Migration) -> None:
 
     def ahead() -> int:
         new, old = migration.documents(migration.new), migration.documents(migration.old)
-        return max(0, int(new["waiting"]) - int(old["waiting"]))
+        return int(new["waiting"]) - int(old["waiting"])
 
-    first = ahead()
+    def progress() -> Iterator[tuple[float, str]]:
+        most = count = ahead()
+        while count > 0:
+            yield max(0.0, 1 - count / most), f"{count:,} wait"
+            count = ahead()
 
-    def show(left: int) -> _Shown | None:
-        done = max(0, first - left)
-        return (f"{left:,} wait, {done / first:.0%} done", done, first) if left else None
+    _follow("events", progress())
 
-    if first:
-        _follow("events", ahead, show)
+
+def _follow(name: str, progress: Iterable[tuple[float, str]]) -> None:
+    """Print a line for each percent that is done, until `progress` ends."""
+    printed = ""
+    for share, text in progress:
+        if (percent := f"{share:.0%}") != printed:
+            print(f"{name}: {percent}, {text}", file=sys.stderr, flush=True)
+            printed = percent
+        time.sleep(_DELAY)
 
 
 def _compare(migration: Migration, options: argparse.Namespace) -> None:
-    # It imports matplotlib.
-    from operations.migration_report import Asked, compare, print_report  # noqa: PLC0415
-
     new, old = migration.new, migration.old
     if not (new.index and old.index):
         raise ValueError(
@@ -445,33 +371,17 @@ def _compare(migration: Migration, options: argparse.Namespace) -> None:
             f"{standby}; allowed: {live}, after scripts/deploy {migration.environment.name}"
         )
     with (
-        EmbeddingClient(migration.outputs["Url"], vector_space=space_of(live)) as one,
-        migration.standby(space_of(standby)) as other,
+        EmbeddingClient(
+            migration.outputs["Url"], vector_space=read_space(live.index)
+        ) as live_client,
+        migration.standby(read_space(standby.index)) as standby_client,
     ):
         report = compare(
-            Asked(str(live), one, _price(migration, live)),
-            Asked(str(standby), other, _price(migration, standby)),
+            SearchedModel(str(live), live_client),
+            SearchedModel(str(standby), standby_client),
             Source(options.queries, kind=options.format, column=options.column),
         )
     print_report(report, page=options.report, as_json=options.json)
-
-
-def _price(migration: Migration, side: Side) -> float:
-    """Return US dollars for a million searches, at list prices."""
-    environment = migration.environment
-    if environment.ingest:
-        vectors = migration.documents(side)["chunks"] or 0
-    else:
-        vectors = VectorIndex(side.index).count()
-    scenario = Scenario(
-        month=Month(tokens=_QUERY_TOKENS, shape="flat"),
-        core_seconds=core_seconds(speed_of(side.model), _QUERY_TOKENS),
-        memory_mb=environment.function.memory_mb,
-    )
-    prices = load_prices(environment.region or DEFAULT_REGION)
-    gigabytes = vector_gigabytes(vectors, index_dimension(side.model))
-    items = search_items(prices, gigabytes, scenario.month.requests)
-    return usd((*ways(())[ON_DEMAND](prices, scenario), *items))
 
 
 def _switch(migration: Migration, options: argparse.Namespace) -> int:
@@ -496,10 +406,9 @@ def _exchange(migration: Migration) -> None:
 
 
 def _back(migration: Migration, _: argparse.Namespace) -> None:
-    old, functions = migration.old, migration.client("lambda")
-    deployed = find_deployed(migration.session, migration.environment)
-    found = versions_of(functions, deployed.function) if deployed else ()
-    versions = [int(one["Version"]) for one in _numbered(found) if index_of(one) == old.index]
+    old, deployed = migration.old, find_deployed(migration.session, migration.environment)
+    indexes = _searched_indexes(migration, deployed.function) if deployed else {}
+    versions = [version for version, index in indexes.items() if index == old.index]
     if not versions:
         raise ValueError(
             f"a version of the function searches the index of {old}; found: none; allowed: after a "
@@ -507,42 +416,46 @@ def _back(migration: Migration, _: argparse.Namespace) -> None:
         )
     while set(migration.shares()) != {old.index}:
         # First it may stop a release, then wait for the end of its rollback.
-        print(
-            roll_back(migration.session, migration.environment, version=str(max(versions))),
-            flush=True,
-        )
+        version = max(versions, key=int)
+        print(roll_back(migration.session, migration.environment, version=version), flush=True)
         time.sleep(_DELAY)
     if migration.is_exchanged:
         _exchange(migration)
     print(f"{old} answers. The index of {migration.new} stays up to date")
 
 
-def _numbered(versions: Iterator[dict[str, Any]] | tuple[()]) -> Iterator[dict[str, Any]]:
-    return (version for version in versions if version["Version"].isdecimal())
+def _searched_indexes(migration: Migration, function: str) -> dict[str, str | None]:
+    """Return the index that each published version of the function searches, by its number."""
+    versions = versions_of(migration.client("lambda"), function)
+    return {
+        version["Version"]: index_of(version)
+        for version in versions
+        if version["Version"].isdecimal()
+    }
 
 
 def _finish(migration: Migration, options: argparse.Namespace) -> int:
-    environment, doomed, status = migration.environment, "", 0
+    environment, earlier_index, status = migration.environment, "", 0
     if environment.standby:
-        _require_rest(migration)
-        doomed = migration.old.index
-        _ask(migration, [doomed], options)
+        _require_settled_release(migration)
+        earlier_index = migration.old.index
+        _confirm_deletion(migration, [earlier_index], options)
         remove_table(migration.file, "standby")
         print(f"took [standby] out of {migration.environment.file}", flush=True)
-    if doomed or "StandbyIndexArn" in migration.outputs:
+    if earlier_index or "StandbyIndexArn" in migration.outputs:
         # The deployed [standby] is what the file no longer has.
         options.of_cdk = [OLDER_FILE, *options.of_cdk]
         status = deploy(environment, options)
-    left = _left(migration, only=doomed)
+    plan = _unused(migration, only=earlier_index)
     # Without the table, an earlier run has taken it out, or somebody by hand.
-    if left.indexes and not doomed:
-        _ask(migration, left.indexes, options)
-    prune(migration.session, environment, left)
-    print(f"deleted: {left}")
+    if plan.indexes and not earlier_index:
+        _confirm_deletion(migration, plan.indexes, options)
+    prune(migration.session, environment, plan)
+    print(f"deleted: {plan}")
     return status
 
 
-def _require_rest(migration: Migration) -> None:
+def _require_settled_release(migration: Migration) -> None:
     """Check that the new model answers all requests, and has for the time of a release's step."""
     environment, new = migration.environment, migration.new
     interval = environment.release.interval
@@ -561,10 +474,8 @@ def _require_rest(migration: Migration) -> None:
         )
     last = deployed.last_successful() if deployed else None
     if last:
-        ended = migration.client("codedeploy").get_deployment(deploymentId=last)["deploymentInfo"][
-            "completeTime"
-        ]
-        waited = datetime.now(UTC) - ended
+        deployment = migration.client("codedeploy").get_deployment(deploymentId=last)
+        waited = datetime.now(UTC) - deployment["deploymentInfo"]["completeTime"]
         if waited < interval:
             raise ValueError(
                 f"the last release is older than `interval` of [release], for it ends the way back;"
@@ -573,10 +484,12 @@ def _require_rest(migration: Migration) -> None:
             )
 
 
-def _ask(migration: Migration, indexes: Sequence[str], options: argparse.Namespace) -> None:
+def _confirm_deletion(
+    migration: Migration, indexes: Sequence[str], options: argparse.Namespace
+) -> None:
     """Let the environment's name be typed before indexes are deleted, unless `--yes` is given."""
-    name, listed = migration.environment.name, "\n".join(f"  {arn}" for arn in indexes)
-    print(f"To be deleted for ever, with the versions that search it:\n{listed}", file=sys.stderr)
+    name, arns = migration.environment.name, "\n".join(f"  {arn}" for arn in indexes)
+    print(f"To be deleted for ever, with the versions that search it:\n{arns}", file=sys.stderr)
     if options.yes:
         return
     print(f"Type {name} to delete: ", end="", file=sys.stderr, flush=True)
@@ -590,7 +503,7 @@ def _ask(migration: Migration, indexes: Sequence[str], options: argparse.Namespa
         )
 
 
-def _left(migration: Migration, *, only: str = "") -> Plan:
+def _unused(migration: Migration, *, only: str = "") -> Plan:
     """Return the indexes that nothing but old versions of the function names, and these versions.
 
     `only` is the ARN of the only index to return; all if empty.
@@ -599,14 +512,11 @@ def _left(migration: Migration, *, only: str = "") -> Plan:
     deployed, store = find_deployed(session, environment), find_store(session, environment)
     if deployed is None or store is None:
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
-    kept = {*store.indexes, *migration.shares(), None}
-    searched = {
-        version["Version"]: index_of(version)
-        for version in _numbered(versions_of(migration.client("lambda"), deployed.function))
-    }
-    gone = {(deployed.function, number) for number, index in searched.items() if index not in kept}
+    used = {*store.indexes, *migration.shares(), None}
+    searched = _searched_indexes(migration, deployed.function)
+    gone = {(deployed.function, number) for number, index in searched.items() if index not in used}
     unused = unused_indexes(session, store, gone=gone)
-    indexes = [arn for arn in unused if arn not in kept and only in {"", arn}]
+    indexes = [arn for arn in unused if arn not in used and only in {"", arn}]
     return Plan(
         function=deployed.function,
         versions=[number for number, index in searched.items() if index in indexes],
@@ -619,19 +529,19 @@ def _left(migration: Migration, *, only: str = "") -> Plan:
 def _status(migration: Migration, _: argparse.Namespace) -> None:
     shares = migration.shares()
     if migration.environment.standby is None:
-        is_left = "StandbyIndexArn" in migration.outputs or _left(migration).indexes
-        found = f"an index is left: {migration.command} finish" if is_left else "nothing is left"
-        print(f"step     none, without [standby] in {migration.environment.file}; {found}")
+        is_left = "StandbyIndexArn" in migration.outputs or _unused(migration).indexes
+        rest = f"an index is left: {migration.command} finish" if is_left else "nothing is left"
+        print(f"step     none, without [standby] in {migration.environment.file}; {rest}")
         return
-    for title, side in (("from", migration.old), ("to", migration.new)):
-        print(f"{title:<9}{side}, {shares.get(side.index, 0):.0%} of the requests")
-        print(f"  index       {side.index or 'not deployed'}")
-        if side.index and migration.environment.ingest:
-            state = migration.documents(side)
+    for title, model in (("from", migration.old), ("to", migration.new)):
+        print(f"{title:<9}{model}, {shares.get(model.index, 0):.0%} of the requests")
+        print(f"  index       {model.index or 'not deployed'}")
+        if model.index and migration.environment.ingest:
+            state = migration.documents(model)
             for key in ("documents", "chunks", "refused", "waiting", "newest_comparison"):
                 print(f"  {key.partition('_')[2] or key:<12}{state[key]}")
-        elif side.index:
-            print(f"  vectors     {VectorIndex(side.index).count()}")
+        elif model.index:
+            print(f"  vectors     {VectorIndex(model.index).count()}")
     print(f"step     {_step(migration, shares)}")
 
 
@@ -660,7 +570,6 @@ def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int
 
 
 _STEPS: Mapping[str, tuple[Callable[[Migration, argparse.Namespace], int | None], str]] = {
-    "plan": (_plan, "Print what is embedded, its time and cost, and what is missing."),
     "copy": (_copy, "Deploy the standby, and bring all texts into its index."),
     "compare": (_compare, "Compare the answers of both models to your queries."),
     "switch": (_switch, "Exchange [model] and [standby], and release."),
