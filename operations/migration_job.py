@@ -1,11 +1,12 @@
 """The texts of a finished batch job in another index: `scripts/migrate NAME copy --job FOLDER`.
 
 The standby's function embeds them as `embed --file` does, into files that look like another job's,
-which `embed index load --local` loads. An interrupted copy goes on: a file that is there is
+which `embed index load --local` loads. An interrupted copy resumes: a file that exists is
 complete, and so is each part that is loaded.
 """
 
 import hashlib
+import json
 import sys
 from collections.abc import Callable
 from io import BytesIO
@@ -74,4 +75,4 @@ def copy_job(
     FRAME.write_plan(str(output), {**settings, "vector_space": space}, [])
     result |= {"rows": rows, "rejected": rejected, "vector_space": space}
     FRAME.finish(str(output), result, rejected=rejected, rows=job.rows, allowed=100)
-    return load([str(output), index])
+    return load([json.dumps({"settings": {"source": str(output), "index": index}})])

@@ -324,7 +324,8 @@ def test_the_texts_of_a_batch_job_are_copied(worlds, tmp_path, monkeypatch, caps
     for shard in plan.shards:
         embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
     finish_job(plan)
-    assert load([plan.folder, world.index_of(OLD)]) == 0
+    settings = {"source": plan.folder, "index": world.index_of(OLD)}
+    assert load([json.dumps({"settings": settings})]) == 0
     bare = plan_job(replace(job, metadata=("year",)), engine.manifest)
     for shard in bare.shards:
         embed_shard(engine, open_folder(job.source), open_folder(bare.folder), shard, bare.job)
