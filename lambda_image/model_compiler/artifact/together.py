@@ -5,12 +5,15 @@ that no other artifact takes the place of one.
 """
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from embedder.core.artifact import SET_FILE, load_artifact
+from embedder.core.artifact import MANIFEST_FILE, SET_FILE, load_artifact
 from embedder.core.errors import ArtifactError
+from model_compiler.artifact.writer import new_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +25,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
+
+
+def put_together(artifacts: Mapping[str, Path], output: Path) -> None:
+    """Write a folder of links to one artifact, or of several by their tasks, and name these."""
+    marker = SET_FILE if len(artifacts) > 1 else MANIFEST_FILE
+    with new_folder(output, marker=marker) as partial:
+        for task, folder in artifacts.items():
+            place = partial / task if len(artifacts) > 1 else partial
+            shutil.copytree(folder, place, copy_function=_link, dirs_exist_ok=True)
+        if len(artifacts) > 1:
+            name_artifacts(partial)
+
+
+def _link(source: str, place: str) -> None:
+    try:
+        os.link(source, place)
+    except OSError:  # The output is on another disk.
+        shutil.copy(source, place)
 
 
 def name_artifacts(folder: Path) -> None:

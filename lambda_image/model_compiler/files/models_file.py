@@ -1,0 +1,74 @@
+"""models.json: the models of one function, each with the options of its compile.
+
+The constructs write it, for an image and for a zip:
+
+    {
+      "model": {"name": "acme/tuned", "precision": "fp32", "folder": "sources/model"},
+      "reranker": {"name": "acme/ranker"},
+      "texts": "sources/texts/faq.txt"
+    }
+
+`model`, `reranker` and `sparse` are the tables of an environment's file. `documents` is a Router's
+other route: no function serves it, and it encodes the index's `texts` for a function that serves
+queries. Options have the names of the command line. Paths are relative to the file.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model_compiler.errors import SourceError
+
+#: The task of each model that a function serves with others.
+TASKS = {"model": "embed", "reranker": "rerank", "sparse": "sparse"}
+_MODELS = (*TASKS, "documents")
+_TEXTS = "texts"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model of the file: its name, its own folder if it has one, and the compiler's options."""
+
+    name: str
+    folder: Path | None
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsFile:
+    """The models by their keys, and the file with the texts of the search index."""
+
+    models: dict[str, ModelEntry]
+    texts: Path | None
+
+    @classmethod
+    def read(cls, path: Path) -> "ModelsFile":
+        """Read the file."""
+        try:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise SourceError(f"{path} cannot be read: {error}.") from error
+        allowed = (*_MODELS, _TEXTS)
+        if not isinstance(content, dict) or not {*content} <= {*allowed}:
+            raise SourceError(
+                f"{path} must be an object with keys of {', '.join(allowed)}; found {content}."
+            )
+        texts = content.pop(_TEXTS, None)
+        return cls(
+            models={key: _entry(path, key, value) for key, value in content.items()},
+            texts=path.parent / texts if texts else None,
+        )
+
+
+def _entry(path: Path, key: str, value: Any) -> ModelEntry:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise SourceError(f"{path}: {key} must be an object with a name; found {value}.")
+    choices = dict(value)
+    name, folder = choices.pop("name"), choices.pop("folder", None)
+    options: list[str] = []
+    for option, choice in choices.items():
+        options.append(f"--{option.replace('_', '-')}")
+        if choice is not True:
+            options.append(",".join(map(str, choice if isinstance(choice, list) else [choice])))
+    return ModelEntry(name, path.parent / folder if folder else None, tuple(options))
