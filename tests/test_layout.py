@@ -32,28 +32,10 @@ def test_constructs_is_pypis():
     assert not Path(constructs.__file__).is_relative_to(ROOT / "constructs")
 
 
-def test_no_folder_of_tests_is_a_package():
-    """Test modules are imported by path, so that two of them can have the same name."""
-    assert not list((ROOT / "tests").rglob("__init__.py"))
-
-
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_a_package_is_marked_as_typed(package):
     """Each package has a `py.typed` file, so that its users get its types."""
     assert (PACKAGES[package] / "py.typed").is_file()
-
-
-def test_the_embedder_reads_the_environment_in_one_place():
-    """The entries pass it to the settings, and only the secrets of AWS are no settings.
-
-    The package sets OpenBLAS's threads in it.
-    """
-    readers = {
-        path.name
-        for path in PACKAGES["embedder"].rglob("*.py")
-        if re.search(r"\b(environ|getenv)\b", path.read_text())
-    }
-    assert readers == {"settings.py", "handler.py", "__main__.py", "__init__.py", "aws.py"}
 
 
 def test_embedding_kit_is_never_imported_through_constructs():
@@ -68,28 +50,6 @@ def test_embedding_kit_is_never_imported_through_constructs():
         check=False,
     )
     assert "TID251" in done.stdout
-
-
-def test_scripts_get_aws_sessions_in_one_place():
-    """It compares the account of the credentials with that of the environment's file."""
-    makers = {
-        path.relative_to(ROOT).as_posix()
-        for folder in ("stacks", "operations", "constructs/embedding_kit")
-        for path in (ROOT / folder).rglob("*.py")
-        if re.search(r"\b(get_session|Session)\(|\bboto3\b", path.read_text())
-    }
-    assert makers == {"operations/environment_session.py"}
-
-
-def test_the_qualifier_of_bootstrap_has_one_home():
-    """Another one may be in cdk.json, so no other module writes the CDK's own."""
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for folder in (*SOURCE_ROOTS, "stacks", "tools", "scripts", "operations")
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in {"", ".py"} and path.is_file() and "hnb659fds" in path.read_text()
-    }
-    assert found == {"stacks/names.py"}
 
 
 def test_ruff_reads_no_folder_that_git_ignores(tmp_path):
