@@ -10,12 +10,13 @@ from embedder.core import errors
 from embedder.core.artifact import Artifact, Manifest, load_artifacts
 from embedder.core.planning import TOKEN_BUDGET
 from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 
 if TYPE_CHECKING:  # a start imports what its models need
     from embedder.core.engine import Engine
+    from embedder.core.loaded_model import LoadedModel
     from embedder.core.model_runner import InferenceSession
     from embedder.core.search import Searchable
     from embedder.http.search_prefixes import SearchPrefixes
@@ -50,11 +51,11 @@ def build_router(
         "wrap": wrap,
         "run_tokens": run_tokens,
     }
-    models: list[Model] = []
+    models: list[ServedModel] = []
     for artifact in artifacts:
         dense = models[0].search_index if models else None
-        engine, index = _load(artifact, settings, options, alone=not artifacts[1:], dense=dense)
-        models.append(Model(engine, index, max_concurrent_requests, prefixes))
+        loaded, index = _load(artifact, settings, options, alone=not artifacts[1:], dense=dense)
+        models.append(ServedModel(loaded, index, max_concurrent_requests, prefixes))
     return Router(*models, telemetry=telemetry, mcp=settings.mcp)
 
 
@@ -65,7 +66,7 @@ def _load(
     *,
     alone: bool,
     dense: Searchable | None,
-) -> tuple[Any, Searchable | None]:
+) -> tuple[LoadedModel, Searchable | None]:
     """Load a model with these options, and its index.
 
     `dense` is the index of the embedding model that is served together with this one.

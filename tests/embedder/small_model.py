@@ -11,7 +11,7 @@ import numpy.typing as npt
 from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
 from embedder.core.engine import Engine
 from embedder.core.search import SearchIndex
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 
@@ -121,7 +121,7 @@ def router_of(
     if entries is not None:
         embeddings = engine.embed(entries)
         index = SearchIndex(entries, embeddings.vectors, embeddings.vector_space)
-    return Router(Model(engine, index), telemetry=telemetry, mcp=mcp)
+    return Router(ServedModel(engine, index), telemetry=telemetry, mcp=mcp)
 
 
 PROMPTS = {

@@ -23,7 +23,7 @@ from botocore.session import get_session
 
 from embedder.core.engine import Engine
 from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedding_kit.image_identity import index_id
 from jobs.ingest.run import (
@@ -294,7 +294,7 @@ class World:
         engine = engine_of(model)
         opened = open_index(index, endpoint=self.vectors.url, spaces=[engine.vector_space()])
         self.opened.append(opened)
-        return Router(Model(engine, opened))
+        return Router(ServedModel(engine, opened))
 
     def _ingestion(self, arn: str, engine: Engine) -> Ingested:
         settings = IngestSettings(

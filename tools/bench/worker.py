@@ -38,12 +38,14 @@ def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ.update(EMBEDDING_ARTIFACT=folder, EMBEDDING_CACHE_ENTRIES="0")
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
+    from embedder.core.engine import Engine  # noqa: PLC0415
     from embedder.core.reranker import Reranker  # noqa: PLC0415
     from embedder.core.tokenization import RequestTokenizer  # noqa: PLC0415
 
-    engine = _router.model.engine
+    engine = _router.model.loaded
     if isinstance(engine, Reranker):
         return lambda texts: engine.rerank(texts[0], texts[1:], truncate="passage").scores
+    assert isinstance(engine, Engine)  # noqa: S101 - for mypy: no sparse encoder is measured
     # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
     engine.request_tokenizer = RequestTokenizer(
         engine.tokenizer, engine.limits._replace(default_prompt=None)

@@ -53,7 +53,7 @@ def _start(settings: Settings) -> Router:
     if settings.initialization != "on-demand":
         # With provisioned concurrency or SnapStart no request waits for this: warm the model.
         for model in router.models:
-            model.engine.warm()
+            model.loaded.warm()
     if settings.initialization == "snap-start":
         from embedder.aws_lambda.snapshot import prepare  # noqa: PLC0415 - only where there is a snapshot
 

@@ -21,8 +21,8 @@ def prepare(router: Router) -> None:
 def before_snapshot(router: Router) -> None:
     """Warm the models and drop per-instance state before the snapshot."""
     for model in router.models:
-        model.engine.warm()
-        model.engine.cache.clear()
+        model.loaded.warm()
+        model.loaded.cache.clear()
     if router.model.search_index is not None:
         router.model.search_index.forget()
     gc.collect()

@@ -120,7 +120,7 @@ class Engine(LoadedModel):
         return space if normalize or whole else f"{space}/unnormalized"
 
     def warm(self, texts: Sequence[str] = ("warm",)) -> None:
-        """Run the model on some texts, so that the first request does not pay for one-time work."""
+        """See `LoadedModel`."""
         self.embed([text[: self.limits.max_characters] for text in texts], truncate="right")
         self.cache.clear()
 

@@ -75,6 +75,10 @@ class LoadedModel:
             artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
         )
 
+    def warm(self, texts: Sequence[str] = ("warm",)) -> None:
+        """Run the model on some texts, so that the first request does not pay for one-time work."""
+        raise NotImplementedError
+
     @classmethod
     def _open(cls, artifact: Artifact, threads: int) -> InferenceSession:
         return load_session(artifact, threads=threads)

@@ -144,7 +144,7 @@ class Reranker(LoadedModel):
         return np.array(flat, np.float32).reshape(logits.shape)
 
     def warm(self, texts: Sequence[str] = ("warm",)) -> None:
-        """Score some texts, so that the first request does not pay for one-time work."""
+        """See `LoadedModel`."""
         passages = [text[: self.max_characters] for text in texts]
         self.rerank("warm", passages, truncate="passage")
         self.cache.clear()

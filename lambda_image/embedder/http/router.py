@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import urandom
-from typing import Any
+from types import MappingProxyType
 
 import orjson
 
 from embedder.core import errors
 from embedder.core.errors import fault
 from embedder.http.apis import embedding_server, native, openai, tei
-from embedder.http.apis.operation import JSON, Api, Call, Model, Operation, is_given
+from embedder.http.apis.operation import JSON, Api, Call, Operation, ServedModel, is_given
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_types import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry
@@ -29,8 +29,10 @@ class _Root(native.Embed):
 
     summary = 'Embed a text, or several. A body with "inputs" is answered as by POST /embed.'
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
+    def __init__(
+        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
+    ) -> None:
+        super().__init__(model, counterparts)
         self._tei = tei.Embed(model)
 
     def chosen(self, request: Request) -> Operation:
@@ -54,9 +56,10 @@ class _Document(Operation):
         if not self._body:
             from embedder.http.openapi import document  # noqa: PLC0415 - on demand
 
-            models = (self.model, *(each.model for each in self.companions.values()))
-            served = operations(*models)
-            self._body = orjson.dumps(document(served, *(each.engine.manifest for each in models)))
+            others = self.counterparts.values()
+            models = [self.model, *(operation.model for operation in others)]
+            manifests = [model.loaded.manifest for model in models]
+            self._body = orjson.dumps(document(operations(*models), *manifests))
         return Response(status=200, body=self._body, headers=JSON)
 
 
@@ -80,32 +83,39 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-def operations(*models: Model) -> dict[str, dict[str, Operation]]:
-    """Return what is served of these models: of a path that several have, the first one's.
+def operations(*models: ServedModel) -> dict[str, dict[str, Operation]]:
+    """Return the operations of these models, by path and method.
 
-    It names the others too: `/health` and `/info` are of all models.
+    Where several models have one, the first model's answers and has the others as counterparts:
+    `/health` and `/info` are of all models.
     """
-    served: dict[str, dict[str, Operation]] = {}
+    types: dict[str, dict[str, list[tuple[ServedModel, type[Operation]]]]] = {}
     for model in models:
         for path, methods in _routes(model).items():
-            for method, kind in methods.items():
-                operation = kind(model)
-                first = served.setdefault(path, {}).setdefault(method, operation)
-                if first is not operation:
-                    task = model.engine.manifest.task
-                    first.companions = {**first.companions, task: operation}
+            for method, operation_type in methods.items():
+                same = types.setdefault(path, {}).setdefault(method, [])
+                same.append((model, operation_type))
+    served = {
+        path: {method: _joined(same) for method, same in methods.items()}
+        for path, methods in types.items()
+    }
     if models[0].search_index is not None:
         from embedder.http.apis import search  # noqa: PLC0415 - on demand
 
-        similar: Any = served["/similar"]["POST"]
-        ranks: Any = served.get("/rerank", {}).get("POST")
-        served["/search"] = {"POST": search.Search(similar, ranks and ranks.reranker)}
+        served["/search"] = {"POST": search.operation(served)}
     return served
 
 
-def _routes(model: Model) -> Mapping[str, Mapping[str, type[Operation]]]:
-    scoring = model.engine.manifest.scoring
-    if model.engine.manifest.task == "embed":
+def _joined(same: Sequence[tuple[ServedModel, type[Operation]]]) -> Operation:
+    """Make the operation of the first model, with those of the others as its counterparts."""
+    (model, operation_type), *others = same
+    counterparts = {other.loaded.manifest.task: type_(other) for other, type_ in others}
+    return operation_type(model, counterparts)
+
+
+def _routes(model: ServedModel) -> Mapping[str, Mapping[str, type[Operation]]]:
+    scoring = model.loaded.manifest.scoring
+    if model.loaded.manifest.task == "embed":
         return ROUTES
     if scoring is None:
         from embedder.http.apis import sparse  # noqa: PLC0415 - on demand
@@ -117,26 +127,26 @@ def _routes(model: Model) -> Mapping[str, Mapping[str, type[Operation]]]:
 
 
 class Router:
-    """Answers requests for a model, and for companions of other kinds.
+    """Answers requests for a model, and for models of other kinds besides it.
 
     Without telemetry nothing is recorded; with `mcp`, agents are answered at `POST /mcp`.
     """
 
     def __init__(
         self,
-        model: Model,
-        *companions: Model,
+        model: ServedModel,
+        *others: ServedModel,
         telemetry: Telemetry | None = None,
         mcp: bool = False,
     ) -> None:
         self.model = model
-        self.models = (model, *companions)
+        self.models = (model, *others)
         self.telemetry = telemetry
         self._routes = operations(*self.models)
         if mcp:
-            from embedder.http.apis.mcp import Door  # noqa: PLC0415 - on demand
+            from embedder.http.apis.mcp import McpOperation  # noqa: PLC0415 - on demand
 
-            self._routes["/mcp"] = {"POST": Door(self._routes)}
+            self._routes["/mcp"] = {"POST": McpOperation(self._routes)}
 
     def handle(self, request: Request, record: RequestRecord | None = None) -> Response:
         """Respond to a request and record it; every error becomes a response."""
@@ -193,7 +203,7 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
-            kinds = " and ".join(model.engine.manifest.kind for model in self.models)
+            kinds = " and ".join(model.loaded.manifest.kind for model in self.models)
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise errors.UnknownPathError(
                 f"Nothing is served at this path of {kinds}. Served: {', '.join(served)}."

@@ -130,7 +130,7 @@ def _serve(
         max_concurrent_requests=settings.max_concurrent_requests,
     )
     if router.models[1:]:
-        names = ", ".join(model.engine.manifest.model.name for model in router.models)
+        names = ", ".join(model.loaded.manifest.model.name for model in router.models)
         raise SettingsError(
             f"A server runs one model; found {names}; allowed: the folder of one of them as "
             "EMBEDDING_ARTIFACT."
@@ -142,7 +142,7 @@ def _serve(
     # In all workers together, each with a run of the size that runs are merged to: the memory that
     # runs share grows to what they need together, which requests may do hours later.
     words = "warm " * settings.max_batch_tokens
-    router.model.engine.warm([f"{worker} {words}" for worker in range(workers)])
+    router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
     use_small_pages()
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(

@@ -38,9 +38,9 @@ def test_a_snapshot_has_no_vectors_of_texts_and_no_credentials(make_router, monk
     forgotten: list[bool] = []
     monkeypatch.setattr(router.model.search_index, "forget", lambda: forgotten.append(True))
     post(router, "/", {"text": "a"})
-    assert len(router.model.engine.cache) == 1
+    assert len(router.model.loaded.cache) == 1
     before_snapshot(router)
-    assert len(router.model.engine.cache) == 0
+    assert len(router.model.loaded.cache) == 0
     assert forgotten == [True]
 
 

@@ -90,7 +90,7 @@ def test_the_mode_of_a_search_chooses_the_model(router, alone):
     assert 'one of "dense", "sparse"' in refused
     # The word in a text is no mode.
     assert read(post(router, "/similar", {"text": 'the "sparse" date'}))["vector_space"] == (
-        router.model.engine.manifest.space
+        router.model.loaded.manifest.space
     )
 
 
@@ -166,7 +166,7 @@ def test_a_hybrid_search_is_the_exact_pipeline(router, query):
     assert [(each["id"], each["score"]) for each in answer["results"]] == [
         (order[each["index"]], each["score"]) for each in ranked[:4]
     ]
-    embed, rerank, sparse_model = (model.engine.manifest for model in router.models)
+    embed, rerank, sparse_model = (model.loaded.manifest for model in router.models)
     spaces = (answer["vector_space"], answer["sparse_space"], answer["score_space"])
     assert spaces == (embed.space, sparse_model.space, rerank.space)
     assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse", "rerank"}

@@ -203,7 +203,7 @@ def answered(router: Router, path: str, body: Any, session: HashSession) -> Iter
     yield ask(body)
     session.failure = None
     # An unforeseen exception.
-    engine = router.model.engine
+    engine = router.model.loaded
     assert isinstance(engine, Engine)
     engine.embed_request = None  # type: ignore[method-assign]
     yield ask(body)

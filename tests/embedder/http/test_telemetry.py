@@ -177,7 +177,7 @@ def test_an_answer_from_the_cache_has_no_batch(told, capsys):
 
 def test_a_record_has_at_most_a_hundred_values(told, capsys):
     """CloudWatch drops a record with a longer list."""
-    engine = told.model.engine
+    engine = told.model.loaded
     assert isinstance(engine, Engine)
     engine.request_tokenizer.limits = engine.limits._replace(
         max_tokens=100_000, max_characters=10**6
@@ -228,7 +228,7 @@ def test_an_unexpected_fault_is_told_by_class_and_place(told, capsys, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(told.model.engine, "embed_request", broken)
+    monkeypatch.setattr(told.model.loaded, "embed_request", broken)
     response = post(told, "/", {"text": "a"})
     log, _ = lines(capsys)
     assert response.status == log["status"] == 500

@@ -90,13 +90,13 @@ def test_a_snapshot_has_run_both(pair, monkeypatch):
     router = build_router(Settings(artifact=str(pair), cache_entries=10))
     post(router, "/", {"text": "a date"})
     post(router, "/rerank", {"query": "a date", "texts": ["a time"]})
-    assert [len(model.engine.cache) for model in router.models] == [1, 1]
+    assert [len(model.loaded.cache) for model in router.models] == [1, 1]
     warmed = []
     for model in router.models:
-        monkeypatch.setattr(model.engine, "warm", lambda model=model: warmed.append(model))
+        monkeypatch.setattr(model.loaded, "warm", lambda model=model: warmed.append(model))
     before_snapshot(router)
     assert warmed == [*router.models]
-    assert [len(model.engine.cache) for model in router.models] == [0, 0]
+    assert [len(model.loaded.cache) for model in router.models] == [0, 0]
 
 
 def test_both_are_downloaded_from_one_object(pair, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from embedder.core.engine import Engine
 from embedder.core.model_runner import InferenceSession
 from embedder.core.search import Searchable
 from embedder.core.settings import Settings
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.server.app import App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
@@ -123,7 +123,7 @@ def running(
     )
     router = router_of(engine, entries)
     if open_index is not None:
-        router = Router(Model(engine, open_index(engine)))
+        router = Router(ServedModel(engine, open_index(engine)))
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(
         router,

@@ -1,4 +1,4 @@
-"""The door for agents: the Model Context Protocol over stateless streamable HTTP, at `POST /mcp`.
+"""The Model Context Protocol for agents, over stateless streamable HTTP, at `POST /mcp`.
 
 https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
 
@@ -68,7 +68,7 @@ class Mcp(Api):
         return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message}}
 
 
-class Door(Operation):
+class McpOperation(Operation):
     """Answers each message of an agent, with all operations by path and method."""
 
     api = Mcp

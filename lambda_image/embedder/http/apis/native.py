@@ -17,7 +17,14 @@ from embedder.http.apis.fields import (
     prompt_fields,
     truncate_field,
 )
-from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
+from embedder.http.apis.operation import (
+    Api,
+    Call,
+    Described,
+    EmbeddingOperation,
+    Operation,
+    json_response,
+)
 from embedder.http.http_types import Request, Response
 from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupported, parse_object
 from embedder.http.vector_encoding import encode
@@ -71,7 +78,7 @@ class Native(Api):
         }
 
 
-class Embed(Operation):
+class Embed(EmbeddingOperation):
     """`{"text": …, "size": …}` → `{"embedding": […], "size": n}`; `texts` gives `embeddings`."""
 
     api = Native
@@ -87,7 +94,7 @@ class Embed(Operation):
     }
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         text = TextType(limits.max_characters)
         return (
             Field("text", text, "The text to embed."),
@@ -99,7 +106,7 @@ class Embed(Operation):
 
     def shape_fields(self) -> tuple[Field, ...]:
         """Return the fields that say how the vectors are returned."""
-        return (dimensions_field("size", self.model.engine.limits), OUTPUT_DTYPE, ENCODING)
+        return (dimensions_field("size", self.engine.limits), OUTPUT_DTYPE, ENCODING)
 
     def shaped(self, vectors: Any, values: dict[str, Any], /) -> tuple[list[Any], dict[str, Any]]:
         """Return the vectors as these fields say, and what else the answer has."""
@@ -131,7 +138,7 @@ class Embed(Operation):
         )
 
 
-class Similar(Operation):
+class Similar(EmbeddingOperation):
     """`{"text": …, "num_results": …}` → the most similar entries of the index."""
 
     api = Native
@@ -146,7 +153,7 @@ class Similar(Operation):
     def fields(self) -> tuple[Field, ...]:
         from embedder.core.search import MAX_RESULTS  # noqa: PLC0415 - on demand
 
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         index = self.model.search_index
         count = Integer(1, MAX_RESULTS if index is None else index.max_results)
         text = TextType(limits.max_characters)
@@ -175,8 +182,8 @@ class Similar(Operation):
 
     @property
     def choices(self) -> Sequence[Similar]:
-        others = [each for each in self.companions.values() if isinstance(each, Similar)]
-        return (self, *(each for each in others if each.model.search_index is not None))
+        others = [search for search in self.counterparts.values() if isinstance(search, Similar)]
+        return (self, *(search for search in others if search.model.search_index is not None))
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
@@ -246,7 +253,7 @@ class Similar(Operation):
             record.search_seconds = (record.search_seconds or 0.0) + spent
 
 
-class Chunk(Operation):
+class Chunk(EmbeddingOperation):
     """`{"text": …, "format": …}` → the chunks that `[ingest]` makes of a document."""
 
     api = Native
@@ -254,7 +261,7 @@ class Chunk(Operation):
     summary = "Divide a document into chunks, without embedding them."
 
     def fields(self) -> tuple[Field, ...]:
-        most = self.model.engine.limits.max_tokens
+        most = self.engine.limits.max_tokens
         formats = Choice(("text", "markdown", "html"))
         return (
             Field("text", TextType(MAX_DOCUMENT), "The document.", required=True),
@@ -282,7 +289,7 @@ class Chunk(Operation):
                 f"must have at most {MAX_DOCUMENT} characters; found {len(text)}.", name="text"
             )
         chunker = Chunker(
-            self.model.engine.request_tokenizer,
+            self.engine.request_tokenizer,
             tokens=values["chunk_tokens"],
             overlap=values["overlap_tokens"],
         )
@@ -311,7 +318,7 @@ class Health(Described):
     summary = "Report that the model is loaded, and its name."
 
     def description(self) -> dict[str, Any]:
-        manifest = self.model.engine.manifest
+        manifest = self.model.loaded.manifest
         return {
             "status": "ok",
             "model": manifest.model.name,

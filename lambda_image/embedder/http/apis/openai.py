@@ -18,7 +18,7 @@ from embedder.http.apis.fields import (
     prompt_fields,
     truncate_field,
 )
-from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.operation import Api, Call, EmbeddingOperation, Operation, json_response
 from embedder.http.http_types import Response
 from embedder.http.json_types import Choice, Field, String, quote_name
 from embedder.http.vector_encoding import encode
@@ -47,7 +47,7 @@ class OpenAI(Api):
         }
 
 
-class CreateEmbeddings(Operation):
+class CreateEmbeddings(EmbeddingOperation):
     """`{"input": …, "model": …}` → `{"object": "list", "data": […], "model", "usage"}`."""
 
     api: type[Api] = OpenAI
@@ -57,7 +57,7 @@ class CreateEmbeddings(Operation):
     summary = "Embed texts or token ids, with OpenAI's API."
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         text = TextType(limits.max_characters)
         return (
             Field(
@@ -85,7 +85,7 @@ class CreateEmbeddings(Operation):
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
-        engine = self.model.engine
+        engine = self.engine
         alias = alias_prompt(values["model"], engine.manifest.model.name, engine.limits)
         embeddings = self.embed(call, values["input"], field="input", alias=alias)
         rows = encode(embeddings.vectors, values["output_dtype"], values["encoding_format"])
@@ -120,7 +120,7 @@ class Models(Operation):
 
     def respond(self, _call: Call, /) -> Response:
         """See `Operation`; an artifact does not say when its model was made, so `created` is 0."""
-        manifest = self.model.engine.manifest
+        manifest = self.model.loaded.manifest
         entry = {
             "id": manifest.model.name,
             "object": "model",

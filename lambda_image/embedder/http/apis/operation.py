@@ -19,6 +19,7 @@ from embedder.http.vector_encoding import check_batch, most_different, smaller, 
 
 if TYPE_CHECKING:  # a reranker needs no engine
     from embedder.core.engine import Engine
+    from embedder.core.loaded_model import LoadedModel
     from embedder.core.search import Searchable
     from embedder.http.search_prefixes import SearchPrefixes
 
@@ -27,14 +28,14 @@ JSON = {"content-type": "application/json"}
 _SMALL_BYTES = 16 << 10
 
 
-class Model(NamedTuple):
-    """The model, which may be a `Reranker`, and the search index that the operations use."""
+class ServedModel(NamedTuple):
+    """A model, of whatever kind, with the search index that its operations use."""
 
-    engine: Engine
+    loaded: LoadedModel
     search_index: Searchable | None = None
-    #: Requests that are answered at the same time; Lambda gives an environment one.
+    #: Number of requests that are answered at the same time; Lambda gives an environment one.
     max_concurrent_requests: int = 1
-    #: What each caller may search; None: everything.
+    #: The folders that each caller may search, or None for everything.
     prefixes: SearchPrefixes | None = None
 
 
@@ -107,25 +108,19 @@ class Operation:
     answers_vectors = False
     #: How to ask for truncation, for errors.
     truncate_hint = 'Send "truncate": true (or "right", "left") to have it cut.'
-    #: Where token ids of another model may come from, for errors.
-    ids_hint = ""
-    #: The same operation of the models of other kinds that are served besides this one, by task.
-    companions: Mapping[str, Operation] = MappingProxyType({})
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(
+        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
+    ) -> None:
+        """Create the operation.
 
-    @cached_property
-    def _dense(self) -> bool:
-        """Whether the model's vectors hold no 0, as those that the compiler recorded.
-
-        False for a static model: a word's vector is a row of its table, in int8 of few numbers.
+        Args:
+            model: The model that answers.
+            counterparts: The operations of the same path and method of the other models that are
+                served together with this one, by task.
         """
-        manifest: Any = self.model.engine.manifest
-        if manifest.graph.runtime == "numpy":
-            return False
-        heads = [getattr(entry, "embedding_head", ()) for entry in manifest.golden]
-        return bool(heads) and all(heads) and all(all(head) for head in heads)
+        self.model = model
+        self.counterparts = counterparts
 
     @cached_property
     def body(self) -> Object | None:
@@ -193,6 +188,34 @@ class Operation:
         """Answer a call."""
         raise NotImplementedError
 
+
+class EmbeddingOperation(Operation):
+    """An operation of an embedding model or a sparse encoder."""
+
+    #: Where token ids of another model may come from, for errors.
+    ids_hint = ""
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The model."""
+        from embedder.core.engine import Engine  # noqa: PLC0415 - a reranker needs none
+
+        engine = self.model.loaded
+        assert isinstance(engine, Engine)  # noqa: S101 - for mypy: the routes of its task say so
+        return engine
+
+    @cached_property
+    def _dense(self) -> bool:
+        """Whether the model's vectors hold no 0, as those that the compiler recorded.
+
+        False for a static model: a word's vector is a row of its table, in int8 of few numbers.
+        """
+        manifest = self.engine.manifest
+        if manifest.graph.runtime == "numpy":
+            return False
+        heads = [getattr(entry, "embedding_head", ()) for entry in manifest.golden]
+        return bool(heads) and all(heads) and all(all(head) for head in heads)
+
     def embed(
         self,
         call: Call,
@@ -210,7 +233,7 @@ class Operation:
         by their fields' names; `dimensions` replaces theirs. For `alias` see `choose_prompt`. If
         no prompt is chosen, it is `default_prompt`, where the model has that.
         """
-        options, limits = options or call.values, self.model.engine.limits
+        options, limits = options or call.values, self.engine.limits
         dimensions = dimensions or options.get("dimensions")
         dtype, encoding = options.get("output_dtype", ""), options.get("encoding_format", "float")
         most = None
@@ -233,7 +256,7 @@ class Operation:
             deadline=call.request.deadline,
         )
         try:
-            embeddings = self.model.engine.embed_request(request)
+            embeddings = self.engine.embed_request(request)
         except errors.InputError as error:
             hint = ""
             if isinstance(error, errors.InputTooLongError):
@@ -261,11 +284,11 @@ class Described(Operation):
 
     def respond(self, _call: Call, /) -> Response:
         others = {
-            task: each.description()
-            for task, each in self.companions.items()
-            if isinstance(each, Described)
+            task: operation.description()
+            for task, operation in self.counterparts.items()
+            if isinstance(operation, Described)
         }
-        manifest = self.model.engine.manifest
+        manifest = self.model.loaded.manifest
         headers = {f"x-{manifest.space_kind}-space": manifest.space}
         return json_response({**self.description(), **others}, headers=headers)
 

@@ -15,7 +15,9 @@ as Cohere's is and Jina's is not.
 Imported on demand: no embedding model pays for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +32,8 @@ from embedder.http.apis.operation import (
     Api,
     Call,
     Described,
-    Model,
     Operation,
+    ServedModel,
     is_given,
     json_response,
 )
@@ -46,10 +48,12 @@ class ScoringOperation(Operation):
     api: type[Api] = Tei
     truncate_hint = 'Send "truncate": true to have it cut.'
 
-    @property
+    @cached_property
     def reranker(self) -> Reranker:
         """The model."""
-        return self.model.engine  # type: ignore[return-value]
+        reranker = self.model.loaded
+        assert isinstance(reranker, Reranker)  # noqa: S101 - for mypy: the routes of its task say so
+        return reranker
 
     def score(
         self,
@@ -93,8 +97,10 @@ class Rerank(ScoringOperation):
         "\"documents\" is answered in the shape of Cohere's and infinity's."
     )
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
+    def __init__(
+        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
+    ) -> None:
+        super().__init__(model, counterparts)
         self._of_documents = InfinityRerank(model)
 
     def chosen(self, request: Request) -> Operation:

@@ -19,7 +19,7 @@ from embedder.core.errors import InputError, InvalidFieldError
 from embedder.core.search import Match
 from embedder.http.apis.fields import TextType, truncate_field
 from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type, warnings_of
-from embedder.http.apis.operation import Call, Operation, json_response
+from embedder.http.apis.operation import Call, EmbeddingOperation, Operation, json_response
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer
 
@@ -55,10 +55,10 @@ class _Laps(dict[str, float]):
         self[stage] = self.get(stage, 0.0) + (self._last - last) * 1000
 
 
-class Search(Operation):
+class Search(EmbeddingOperation):
     """`{"query": …, "top_k": …}` → the entries of the index that answer the query best.
 
-    `similar` searches the index, and its companions do in other modes. The reranker, if there is
+    `similar` searches the index, and its counterparts do in other modes. The reranker, if there is
     one, orders the candidates.
     """
 
@@ -68,12 +68,12 @@ class Search(Operation):
     summary = "Search the index; fuse and rerank what is found."
 
     def __init__(self, similar: Similar, reranker: Reranker | None) -> None:
-        self._searches = {each.mode: each for each in similar.choices}
+        self._searches = {search.mode: search for search in similar.choices}
         self._reranker = reranker
         super().__init__(similar.model)
 
     def fields(self) -> tuple[Field, ...]:
-        limits, index = self.model.engine.limits, self.model.search_index
+        limits, index = self.engine.limits, self.model.search_index
         assert index is not None  # noqa: S101 - for mypy: without an index this is not served
         count = Integer(1, index.max_results)
         modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
@@ -186,6 +186,18 @@ class Search(Operation):
         for place, score in best:
             ranked[place].scores["rerank"] = score
         return [ranked[place] for place, _ in best]
+
+
+def operation(routes: Mapping[str, Mapping[str, Operation]]) -> Search:
+    """Make the operation from those by path and method, among which is `POST /similar`."""
+    similar, rerank = routes["/similar"]["POST"], routes.get("/rerank", {}).get("POST")
+    assert isinstance(similar, Similar)  # noqa: S101 - for mypy
+    if rerank is None:
+        return Search(similar, None)
+    from embedder.http.apis.rerank import ScoringOperation  # noqa: PLC0415 - on demand
+
+    assert isinstance(rerank, ScoringOperation)  # noqa: S101 - for mypy
+    return Search(similar, rerank.reranker)
 
 
 def fused(lists: Mapping[str, Sequence[Match]]) -> list[Candidate]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from embedder.http.apis import native, tei
 from embedder.http.apis.fields import InputsType, TextType, prompt_name_field, truncation_fields
-from embedder.http.apis.operation import Call, Operation, json_response
+from embedder.http.apis.operation import Call, EmbeddingOperation, Operation, json_response
 from embedder.http.http_types import Response
 from embedder.http.json_types import Field, Integer, Number
 
@@ -29,7 +29,7 @@ class Embed(native.Embed):
         return (
             Field(
                 "top_k",
-                Integer(1, self.model.engine.limits.full_dimensions),
+                Integer(1, self.engine.limits.full_dimensions),
                 "Keep the largest weights of each vector, this many; all by default.",
             ),
             Field(
@@ -44,7 +44,7 @@ class Embed(native.Embed):
         return [vector.pruned(**keep)._asdict() for vector in vectors], {}
 
 
-class TeiEmbedSparse(Operation):
+class TeiEmbedSparse(EmbeddingOperation):
     """`{"inputs": …}` → `[[{"index", "value"}]]`, a list of vectors even for one text."""
 
     api = tei.Tei
@@ -53,7 +53,7 @@ class TeiEmbedSparse(Operation):
     truncate_hint = tei.Embed.truncate_hint
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         inputs = InputsType(TextType(limits.max_characters))
         return (
             Field("inputs", inputs, "A text, or a list of texts.", required=True),
@@ -94,7 +94,7 @@ class Info(tei.Info):
         return {
             **found,
             "model_type": {"embedding": {"pooling": "splade"}},
-            "vocabulary_size": self.model.engine.limits.full_dimensions,
+            "vocabulary_size": self.engine.limits.full_dimensions,
         }
 
 

@@ -36,7 +36,14 @@ from embedder.http.apis.fields import (
     truncation_fields,
 )
 from embedder.http.apis.openai import CreateEmbeddings
-from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
+from embedder.http.apis.operation import (
+    Api,
+    Call,
+    Described,
+    EmbeddingOperation,
+    ServedModel,
+    json_response,
+)
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import ENCODINGS, encode, largest_batch
@@ -97,7 +104,7 @@ class TeiOpenAI(Tei):
         return {"message": error.message, "code": status, "type": error_type(error)}
 
 
-class Embed(Operation):
+class Embed(EmbeddingOperation):
     """`{"inputs": …}` → `[[float]]`, a list of vectors even for one text."""
 
     api: type[Api] = Tei
@@ -107,7 +114,7 @@ class Embed(Operation):
     truncate_hint = 'Send "truncate": true, and where to cut as "truncation_direction".'
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         text = TextType(limits.max_characters)
         return (
             Field(
@@ -151,7 +158,7 @@ class CompatibleEmbeddings(CreateEmbeddings):
         return timing_headers(embeddings, call)
 
 
-class Similarity(Operation):
+class Similarity(EmbeddingOperation):
     """A sentence against others → the cosine of each."""
 
     api: type[Api] = Tei
@@ -160,7 +167,7 @@ class Similarity(Operation):
     truncate_hint = 'Send "parameters": {"truncate": true}.'
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         text = TextType(limits.max_characters)
         others = InputsType(text, single=False)
         inputs = (
@@ -186,7 +193,7 @@ class Similarity(Operation):
         return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
 
 
-class Tokenize(Operation):
+class Tokenize(EmbeddingOperation):
     """Texts → their tokens, as the vocabulary spells them; TEI's places in the text are null."""
 
     api: type[Api] = Tei
@@ -194,7 +201,7 @@ class Tokenize(Operation):
     summary = "Tokenize texts."
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         inputs = InputsType(TextType(limits.max_characters))
         return (
             Field("inputs", inputs, "A text, or a list of texts.", required=True),
@@ -209,7 +216,7 @@ class Tokenize(Operation):
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
-        engine = self.model.engine
+        engine = self.engine
         prompt = engine.request_tokenizer.prompt_text(values["prompt_name"])
         tokenizer = engine.tokenizer
         around = values["add_special_tokens"]
@@ -229,11 +236,11 @@ class Tokenize(Operation):
         return json_response(answer)
 
     def _token(self, token: int, *, special: bool = False) -> dict[str, Any]:
-        text = self.model.engine.tokenizer.token(token)
+        text = self.engine.tokenizer.token(token)
         return {"id": token, "text": text, "special": special, "start": None, "stop": None}
 
 
-class Decode(Operation):
+class Decode(EmbeddingOperation):
     """Token ids → the text of each list."""
 
     api: type[Api] = Tei
@@ -241,7 +248,7 @@ class Decode(Operation):
     summary = "Turn token ids into text, where the model's tokenizer can."
 
     def fields(self) -> tuple[Field, ...]:
-        limits = self.model.engine.limits
+        limits = self.engine.limits
         text = TextType(limits.max_characters)
         ids = InputsType(text, vocabulary_size=limits.vocabulary_size, texts=False)
         skipped = "Leave special tokens out of the text."
@@ -252,7 +259,7 @@ class Decode(Operation):
 
     def respond(self, call: Call, /) -> Response:
         # Not every tokenizer can decode, so `Tokenizer` does not declare the method.
-        decode = getattr(self.model.engine.tokenizer, "decode", None)
+        decode = getattr(self.engine.tokenizer, "decode", None)
         if decode is None:
             # The tables of the fast tokenizers are made for encoding: they have neither the
             # decoder of tokenizer.json nor its list of special tokens.
@@ -265,7 +272,7 @@ class Decode(Operation):
         )
 
 
-class Info(Described):
+class Info(EmbeddingOperation, Described):
     """The model, its settings and all limits: TEI's fields, and ours."""
 
     api: type[Api] = Tei
@@ -273,7 +280,7 @@ class Info(Described):
     summary = "Return the model, its settings and all limits."
 
     def description(self) -> dict[str, Any]:
-        engine, index = self.model.engine, self.model.search_index
+        engine, index = self.engine, self.model.search_index
         limits = engine.limits
         batches = {
             str(dimensions): {
@@ -298,9 +305,9 @@ class Info(Described):
         }
 
 
-def described_model(model: Model, limits: Any) -> dict[str, Any]:
+def described_model(model: ServedModel, limits: Any) -> dict[str, Any]:
     """Return the fields of `/info` that models of all kinds have."""
-    manifest = model.engine.manifest
+    manifest = model.loaded.manifest
     return {
         "model_id": manifest.model.name,
         "model_sha": manifest.model.revision,
@@ -308,7 +315,7 @@ def described_model(model: Model, limits: Any) -> dict[str, Any]:
         "served_model_name": manifest.model.name,
         "max_concurrent_requests": model.max_concurrent_requests,
         "max_input_length": limits.max_tokens,
-        "max_batch_tokens": max(model.engine.run_tokens, limits.max_tokens),
+        "max_batch_tokens": max(model.loaded.run_tokens, limits.max_tokens),
         "max_batch_requests": None,
         "auto_truncate": limits.truncate != "refuse",
         # Each request is tokenized in another thread.

@@ -18,7 +18,7 @@ from embedder.core.reranker import Reranker
 from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_arn
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from tests.embedder.calls import get, post, read
@@ -53,7 +53,7 @@ def loaded(load: Load, engine: Engine) -> Index:
 
 @pytest.fixture
 def router(engine: Engine, loaded: Index, open_with: OpenWith) -> Router:
-    return Router(Model(engine, open_with(engine, loaded)))
+    return Router(ServedModel(engine, open_with(engine, loaded)))
 
 
 def similar(router: Router, status: int = 200, **body: Any) -> Any:
@@ -80,7 +80,7 @@ def test_the_answer_has_text_id_score_and_metadata(router):
 def test_a_carried_index_finds_the_same(router, engine):
     """Over the same vectors, the exact stand-in and the carried index agree to rounding."""
     vectors = engine.embed(TEXTS)
-    carried = Router(Model(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
+    carried = Router(ServedModel(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
     for text in ("entry 3", "entry", "something else"):
         one = similar(router, text=text, top=30)["results"]
         other = similar(carried, text=text, top=30)["results"]
@@ -117,7 +117,7 @@ def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router):
 def test_more_results_than_a_page_are_collected(engine, load, open_with, s3_vectors):
     """A search of many results follows the pages up to their number."""
     index = load(engine, [f"text {number}" for number in range(1200)])
-    results = similar(Router(Model(engine, open_with(engine, index))), top=1100)["results"]
+    results = similar(Router(ServedModel(engine, open_with(engine, index))), top=1100)["results"]
     assert len({result["id"] for result in results}) == 1100
     assert len(s3_vectors.calls) == 1 + 3
 
@@ -135,7 +135,7 @@ def test_an_index_may_have_shorter_vectors_and_no_texts(engine, open_with, s3_ve
     """It is searched with Matryoshka vectors of its length."""
     index = s3_vectors.create("docs", 8, tags={SPACE_TAG: engine.vector_space(8)})
     index.put([{"key": "k", "data": {"float32": [1.0] * 8}}])
-    answer = similar(Router(Model(engine, open_with(engine, index))))
+    answer = similar(Router(ServedModel(engine, open_with(engine, index))))
     assert answer["vector_space"] == engine.vector_space(8)
     (result,) = answer["results"]
     assert (result["text"], result["id"], result["metadata"]) == (None, "k", {})
@@ -144,7 +144,7 @@ def test_an_index_may_have_shorter_vectors_and_no_texts(engine, open_with, s3_ve
 def test_an_index_without_vectors_is_not_found_until_it_is_loaded(engine, open_with, s3_vectors):
     """A fresh index is a 404 that says what to do, and the first load changes that."""
     index = s3_vectors.create("docs", 32)
-    router = Router(Model(engine, open_with(engine, index)))
+    router = Router(ServedModel(engine, open_with(engine, index)))
     error = similar(router, 404)
     assert error["code"] == "no_index"
     assert "docs/search.md says how" in error["error"]
@@ -183,14 +183,14 @@ def test_a_service_that_does_not_answer_stops_no_start(engine, loaded, s3_vector
     s3_vectors.failures = [failure] * 6
     index = open_index(loaded.arn, endpoint=s3_vectors.url, spaces=[engine.vector_space()])
     s3_vectors.failures = []
-    assert similar(Router(Model(engine, index)))["results"]
+    assert similar(Router(ServedModel(engine, index)))["results"]
     index.forget()
 
 
 def test_a_foreign_vector_space_is_refused_at_query(engine, open_with, s3_vectors):
     """An index that was loaded with another model's vectors after the start is not searched."""
     index = s3_vectors.create("docs", 32, tags={SPACE_TAG: "other@1/fp32/x/32"})
-    error = similar(Router(Model(engine, open_with(engine, index))), 500)
+    error = similar(Router(ServedModel(engine, open_with(engine, index))), 500)
     assert error["code"] == "index_of_another_vector_space"
     assert "other@1/fp32/x/32" in error["error"]
     assert [name for name, _ in s3_vectors.calls] == ["ListTagsForResource"]
@@ -292,7 +292,7 @@ def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
     metadata = [{"document": "a.md", "headings": "A > B", "even": n % 2 == 0} for n in range(6)]
     index = open_with(engine, load(engine, [*TEXTS[:4], "\x01", TEXTS[5]], metadata))
     reranker = Reranker.load(small_artifact(write_reranker(tmp_path / "m")))
-    router = Router(Model(engine, index), Model(reranker))  # type: ignore[arg-type]
+    router = Router(ServedModel(engine, index), ServedModel(reranker))
     body = {"query": "entry 3", "filter": {"even": False}}
     answer = read(post(router, "/search", {**body, "rerank": False}))
     assert sorted(result["id"] for result in answer["results"]) == ["id-1", "id-3", "id-5"]

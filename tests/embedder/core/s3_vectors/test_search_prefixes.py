@@ -12,7 +12,7 @@ from embedder.aws_lambda.function_url import request_from_event, to_payload_v2
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
 from embedder.core.settings import Settings
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.search_prefixes import SearchPrefixes
 from model_compiler.index_builder import build_index
@@ -38,7 +38,7 @@ def ask(make_engine: Callable[..., Engine], load: Any, open_with: Any) -> Ask:
     tenants = [{"tenant": key.partition("/")[0]} if "/" in key else {} for key in KEYS]
     found = [{"document": key, **tenant} for key, tenant in zip(KEYS, tenants, strict=True)]
     index = open_with(engine, load(engine, [f"text {key}" for key in KEYS], found))
-    router = Router(Model(engine, index, prefixes=SearchPrefixes(LIMITS)), mcp=True)
+    router = Router(ServedModel(engine, index, prefixes=SearchPrefixes(LIMITS)), mcp=True)
 
     def asked(path: str, caller: Any, where: Any = None, *, rest: bool = False) -> tuple[int, Any]:
         body: dict[str, Any] = {QUESTIONS[path]: "text", "filter": where}

@@ -12,7 +12,7 @@ import pytest
 
 from embedder.core.artifact import Golden
 from embedder.core.engine import Engine
-from embedder.http.apis.operation import Model
+from embedder.http.apis.operation import ServedModel
 from embedder.http.http_types import MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.router import Router
 from embedder.http.vector_encoding import largest_batch
@@ -135,7 +135,7 @@ class WithoutSpecialTokens(WordTokenizer):
 
 def test_a_model_without_special_tokens_takes_ids_only_on_request(session):
     """Such ids do not show which tokenizer produced them."""
-    router = Router(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
+    router = Router(ServedModel(Engine(manifest_of(), WithoutSpecialTokens(), session)))
     error = read(post(router, PATH, {"input": BARE}), 400)["error"]
     assert "none at the beginning and none at the end" in error["message"]
     assert read(post(router, PATH, {"input": BARE, "add_special_tokens": True}))
@@ -230,7 +230,7 @@ def test_different_vectors_that_never_fit_are_refused_before_the_model(
     wide, session, head, runtime, runs
 ):
     """Of a static model, or with a 0 in golden vectors, they may take less; the answer decides."""
-    engine = wide.model.engine
+    engine = wide.model.loaded
     graph = engine.manifest.graph._replace(runtime=runtime)
     engine.manifest = engine.manifest._replace(golden=(Golden("a", None, head),), graph=graph)
     # The tokenizer has fewer ids than there are texts.

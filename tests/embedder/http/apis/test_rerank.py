@@ -40,7 +40,7 @@ def test_the_best_text_is_first(router):
         (entry["score"] for entry in ranked), reverse=True
     )
     assert all(entry["text"] == TEXTS[entry["index"]] for entry in ranked)
-    assert response.headers["x-score-space"] == router.model.engine.manifest.vector_space
+    assert response.headers["x-score-space"] == router.model.loaded.manifest.vector_space
     assert "x-vector-space" not in response.headers
     body = {"query": QUERY, "texts": TEXTS, "return_text": True, "top_n": 2}
     assert read(post(router, "/rerank", body)) == ranked[:2]
@@ -106,7 +106,7 @@ def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
     body = {"model": "any", "query": QUERY, "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
     response = post(router, path, body)
     answer = read(response)
-    space = router.model.engine.manifest.vector_space
+    space = router.model.loaded.manifest.vector_space
     tokens = answer["usage"]["total_tokens"]
     assert answer == {
         "id": response.headers["x-request-id"],
@@ -222,7 +222,7 @@ def test_a_path_of_embedding_models_says_so(router, path):
 
 def test_the_models_description(router):
     """`/health`, `/info` and the document name the score space and the golden pairs."""
-    space = router.model.engine.manifest.vector_space
+    space = router.model.loaded.manifest.vector_space
     assert read(get(router, "/health")) == {"status": "ok", "model": "m", "score_space": space}
     info = read(get(router, "/info"))
     assert info["model_type"]["reranker"]["id2label"] == {"0": "LABEL_0"}

@@ -59,7 +59,7 @@ def test_a_vector_has_indices_and_values(router):
     assert vector["indices"] == sorted(vector["indices"])
     assert len(vector["indices"]) == len(vector["values"]) == answer["tokens"]
     assert response.headers["x-vector-space"] == answer["vector_space"]
-    assert answer["vector_space"] == router.model.engine.manifest.vector_space
+    assert answer["vector_space"] == router.model.loaded.manifest.vector_space
     best = max(vector["values"])
     both = read(post(router, "/", {"texts": ["hello world, parse the date", "x"], "top_k": 1}))
     assert both["embeddings"][0]["values"] == [best]
@@ -163,7 +163,7 @@ def test_a_table_needs_no_onnx_runtime(artifacts):
         "import sys; from embedder.core.settings import Settings; "
         "from embedder.application import build_router; "
         f"router = build_router(Settings(artifact={str(artifacts[0].folder)!r})); "
-        "router.model.engine.embed(['hello']); "
+        "router.model.loaded.embed(['hello']); "
         "print({'onnxruntime', 'tokenizers', 'embedder.core.reranker'} & set(sys.modules))"
     )
     found = subprocess.run(

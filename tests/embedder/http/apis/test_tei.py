@@ -8,7 +8,7 @@ import pytest
 from embedder import __version__
 from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
-from embedder.http.apis.operation import Call, Model
+from embedder.http.apis.operation import Call, ServedModel
 from embedder.http.apis.tei import timing_headers
 from embedder.http.http_types import Request
 from embedder.http.router import Router
@@ -272,7 +272,7 @@ class DecodingTokenizer(WordTokenizer):
 )
 def test_ids_become_texts(session, body, texts):
     """The response is a list even for one text; special tokens are left out by default."""
-    router = Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
+    router = Router(ServedModel(Engine(manifest_of(), DecodingTokenizer(), session)))
     assert read(post(router, "/decode", body)) == texts
 
 
