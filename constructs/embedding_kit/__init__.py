@@ -10,89 +10,25 @@ app.synth()
 ```
 
 Each name is imported from its module on first use: importing the CDK takes seconds, and the
-commands that read an environment's settings do not need it.
+commands that read an environment's settings do not need it. The stub next to this file lists the
+names, for this module and for type checkers.
 """
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    # `as` tells type checkers that a name is exported.
-    from embedding_kit.account_rules import apply_role_rules as apply_role_rules
-    from embedding_kit.account_rules import encrypt_logs as encrypt_logs
-    from embedding_kit.endpoint import EmbeddingEndpoint as EmbeddingEndpoint
-    from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEndpoint
-    from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
-    from embedding_kit.hosting import Hosting as Hosting
-    from embedding_kit.ingestion import Ingestion as Ingestion
-    from embedding_kit.ingestion import SearchWatch as SearchWatch
-    from embedding_kit.jobs import EmbeddingBatch as EmbeddingBatch
-    from embedding_kit.jobs import IndexLoading as IndexLoading
-    from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
-    from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
-    from embedding_kit.monitoring.notices import AlarmTopic as AlarmTopic
-    from embedding_kit.monitoring.notices import CostBudget as CostBudget
-    from embedding_kit.monitoring.notices import ReleaseNotices as ReleaseNotices
-    from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
-    from embedding_kit.rest_api import EmbeddingRestApi as EmbeddingRestApi
-    from embedding_kit.settings import AlarmSettings as AlarmSettings
-    from embedding_kit.settings import ApiGatewayFront as ApiGatewayFront
-    from embedding_kit.settings import BatchSettings as BatchSettings
-    from embedding_kit.settings import Budget as Budget
-    from embedding_kit.settings import Callers as Callers
-    from embedding_kit.settings import Cors as Cors
-    from embedding_kit.settings import Domain as Domain
-    from embedding_kit.settings import Experiment as Experiment
-    from embedding_kit.settings import Firewall as Firewall
-    from embedding_kit.settings import FrontCaller as FrontCaller
-    from embedding_kit.settings import FunctionSettings as FunctionSettings
-    from embedding_kit.settings import IngestSettings as IngestSettings
-    from embedding_kit.settings import Model as Model
-    from embedding_kit.settings import ModelSource as ModelSource
-    from embedding_kit.settings import NetworkSettings as NetworkSettings
-    from embedding_kit.settings import Provisioned as Provisioned
-    from embedding_kit.settings import Release as Release
-    from embedding_kit.settings import RepositorySettings as RepositorySettings
-    from embedding_kit.settings import RoleRules as RoleRules
-    from embedding_kit.settings import ScheduledCapacity as ScheduledCapacity
-    from embedding_kit.settings import ServerSettings as ServerSettings
-    from embedding_kit.settings import SnapStart as SnapStart
-    from embedding_kit.settings import VectorIndexSettings as VectorIndexSettings
-    from embedding_kit.settings import WatchSettings as WatchSettings
-    from embedding_kit.storage import ArtifactBucket as ArtifactBucket
-    from embedding_kit.storage import EmbeddingRepository as EmbeddingRepository
-    from embedding_kit.vector_index import IVectorIndex as IVectorIndex
-    from embedding_kit.vector_index import VectorIndex as VectorIndex
-
-#: The public names of each module.
-_NAMES = {
-    "account_rules": "apply_role_rules encrypt_logs",
-    "endpoint": "EmbeddingEndpoint",
-    "endpoint_interface": "IEmbeddingEndpoint",
-    "fargate_service": "EmbeddingService",
-    "hosting": "Hosting",
-    "ingestion": "Ingestion SearchWatch",
-    "jobs": "EmbeddingBatch IndexLoading",
-    "monitoring.alarms": "EndpointAlarms",
-    "monitoring.dashboard": "EndpointDashboard",
-    "monitoring.notices": "AlarmTopic CostBudget ReleaseNotices",
-    "monitoring.parts": "PartAlarms",
-    "rest_api": "EmbeddingRestApi",
-    "settings": "AlarmSettings ApiGatewayFront BatchSettings Budget Callers Cors Domain Experiment "
-    "Firewall FrontCaller FunctionSettings IngestSettings Model ModelSource NetworkSettings "
-    "Provisioned Release RepositorySettings RoleRules ScheduledCapacity ServerSettings SnapStart "
-    "VectorIndexSettings WatchSettings",
-    "storage": "ArtifactBucket EmbeddingRepository",
-    "vector_index": "IVectorIndex VectorIndex",
-}
-_MODULES = dict(sorted((name, of) for of, names in _NAMES.items() for name in names.split()))
-if not TYPE_CHECKING:  # A type checker reads the imports above.
-    __all__ = list(_MODULES)
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_IMPORT = re.compile(r"^from (\S+) import (\w+) as", re.MULTILINE)
+#: The module of each public name.
+_MODULES = dict(sorted((name, module) for module, name in _IMPORT.findall(_STUB)))
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

@@ -17,7 +17,7 @@ def test_each_public_name_can_be_imported(name):
 def test_unknown_names_raise_attribute_error():
     """As in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'Endpoint'"):
-        _ = embedding_kit.Endpoint
+        _ = embedding_kit.Endpoint  # type: ignore[attr-defined]
 
 
 def test_reading_settings_does_not_import_the_cdk():
