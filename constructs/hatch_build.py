@@ -5,8 +5,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: What builds a zip, besides what Docker's context sends.
-_OF_ZIP = (".python-version", "build_zip.py", "zip_builder")
+#: Files that a synth reads and what builds a zip, besides what Docker's context sends.
+_BESIDES_CONTEXT = (".python-version", "build_zip.py", "contract.json", "zip_builder")
 
 
 class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
@@ -20,5 +20,5 @@ class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
         ignored = (context / ".dockerignore").read_text(encoding="utf-8").splitlines()
         sent = [line.removeprefix("!") for line in ignored if line.startswith("!")]
         included = build_data["force_include"]
-        for name in (".dockerignore", "Dockerfile", *_OF_ZIP, *sent):
+        for name in (".dockerignore", "Dockerfile", *_BESIDES_CONTEXT, *sent):
             included[str(context / name)] = f"embedding_kit/lambda_image/{name}"

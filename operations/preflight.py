@@ -16,11 +16,10 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.programs import exit_with
+from embedding_kit.programs import contract, exit_with
 from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provisioned
 from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
-from embedding_kit.settings.package import EMBEDDER
 from embedding_kit.settings.regions import check_region, region_notes
 from operations.command import command_parser, run_command
 from operations.deployed import DeployedStack, find_deployed, read_stacks
@@ -248,7 +247,7 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
         if resource["Type"] == "AWS::Lambda::Function"
     }
     # The function of an image has no handler: the image has a command.
-    found = "zip" if EMBEDDER in handlers else "image"
+    found = "zip" if contract().handlers["endpoint"] in handlers else "image"
     wanted = environment.function.package
     if found != wanted:
         yield Finding(

@@ -1,4 +1,4 @@
-"""A function, and the state machine that runs it over the items of a plan: Plan, Map, Finish.
+"""A function, and the state machine that runs it over the items of a plan.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
 https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
@@ -12,14 +12,17 @@ from aws_cdk import Aws, Duration, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as stepfunctions
+from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
-from embedding_kit.function import function_role
+from embedding_kit.function import function_role, logging_variables
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.package import image_code
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
+from embedding_kit.programs import contract
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
@@ -45,104 +48,25 @@ _SERVICE_ERRORS = (
 )
 
 
+#: Without this flag, which an app may not set, the CDK leaves the writer of results out.
+_RENDERS_RESULT_WRITER = "@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProgram:
     """A program of the image's target `batch`, which has the steps of a job.
 
-    The constructs import no code of the image, so they repeat its names.
-
     Attributes:
-        handler: The handler.
+        job: The job's name in the image's `contract.json`.
         label: The state of the map, and the label of its child executions in their ARNs.
         task: The task of a child.
-        item: An item: the step that works on it. The plan returns `{item}s`, their number, and
-            `{item}s_key`, the key of a file with one item a line.
-        plan: Below a job's folder, the path of the plan, with wildcards.
-        results: Below a job's folder, the path of the folder with the records of the items.
         comment: What the state machine does.
-        final_errors: The classes of errors that a second attempt would find again: those of the
-            input, the settings, the model or the index.
-        passing_errors: The classes of errors that pass, as throttles do.
     """
 
-    handler: str
+    job: str
     label: str
     task: str
-    item: str
-    plan: str
-    results: str
     comment: str
-    final_errors: Sequence[str]
-    passing_errors: Sequence[str] = ()
-
-    def definition(
-        self,
-        *,
-        function_arn: str,
-        bucket: str,
-        defaults: Mapping[str, Any],
-        max_concurrency: int,
-        worker: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Return the definition of the state machine.
-
-        `defaults` are the settings of a job that an execution's input does not give.
-        """
-        label, item = self.label, self.item
-
-        def step(payload: dict[str, Any], *, seconds: int) -> dict[str, Any]:
-            return {
-                "Type": "Task",
-                "Resource": f"arn:{Aws.PARTITION}:states:::lambda:invoke",
-                "Parameters": {"FunctionName": function_arn, "Payload": payload},
-                "OutputPath": "$.Payload",
-                "TimeoutSeconds": seconds,
-                "Retry": _retries(self.final_errors, self.passing_errors),
-            }
-
-        plan = {"step": "plan", "defaults": defaults, "job.$": "$"}
-        work = {"step": item, "folder.$": "$.folder", f"{item}.$": f"$.{item}", **worker}
-        finish = {"step": "finish", "folder.$": "$.folder"}
-        return {
-            "Comment": self.comment,
-            "StartAt": "Plan",
-            "States": {
-                "Plan": {**step(plan, seconds=_TIMEOUT_SECONDS), "Next": f"Has{label}"},
-                f"Has{label}": {
-                    "Type": "Choice",
-                    "Choices": [{"Variable": f"$.{item}s", "NumericGreaterThan": 0, "Next": label}],
-                    "Default": "Finish",
-                },
-                label: {
-                    "Type": "Map",
-                    "Label": label,
-                    "ItemReader": {
-                        "Resource": f"arn:{Aws.PARTITION}:states:::s3:getObject",
-                        "ReaderConfig": {"InputType": "JSONL"},
-                        "Parameters": {"Bucket": bucket, "Key.$": f"$.{item}s_key"},
-                    },
-                    "ItemSelector": {"folder.$": "$.folder", f"{item}.$": "$$.Map.Item.Value"},
-                    "ItemProcessor": {
-                        "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"},
-                        "StartAt": self.task,
-                        "States": {self.task: {**step(work, seconds=_CHILD_SECONDS), "End": True}},
-                    },
-                    "MaxConcurrency": max_concurrency,
-                    # An item that fails must not stop the others: what they have done is kept, and
-                    # Finish fails with the names of the missing ones. The next run does only
-                    # those.
-                    "ToleratedFailurePercentage": 100,
-                    # In S3, because the outputs of many items exceed a state's output of 256 KB.
-                    "ResultWriter": {
-                        "Resource": f"arn:{Aws.PARTITION}:states:::s3:putObject",
-                        "Parameters": {"Bucket": bucket, "Prefix.$": "$.results_prefix"},
-                    },
-                    "ResultPath": "$.results",
-                    "Next": "Finish",
-                },
-                "Finish": {**step(finish, seconds=_TIMEOUT_SECONDS), "End": True},
-            },
-        }
 
 
 def job_function(
@@ -167,10 +91,7 @@ def job_function(
         memory_size=memory_mb,
         timeout=Duration.seconds(_TIMEOUT_SECONDS),
         reserved_concurrent_executions=reserved_concurrency,
-        environment={
-            "EMBEDDING_ENVIRONMENT": name,
-            "EMBEDDING_METRICS_NAMESPACE": f"EmbeddingKit/{name}",
-        },
+        environment=logging_variables(name),
         environment_encryption=hosting.environment_encryption,
         role=role,
         log_group=log_group,
@@ -183,30 +104,6 @@ def job_function(
     acknowledge(function, "Serverless-LambdaDLQ", reason=reason)
     acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
     return function
-
-
-def _retries(final: Sequence[str], passing: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rules for further attempts, the first that fits counts."""
-    return [
-        {"ErrorEquals": list(final), "MaxAttempts": 0},
-        {
-            # Throttles are normal while the function scales up, or callers need the concurrency.
-            "ErrorEquals": [*_SERVICE_ERRORS, *passing],
-            "IntervalSeconds": 2,
-            "BackoffRate": 2,
-            "MaxAttempts": 6,
-            "MaxDelaySeconds": 60,
-            "JitterStrategy": "FULL",
-        },
-        {
-            # A crash of the execution environment, or S3 for longer than the library tries.
-            "ErrorEquals": ["States.TaskFailed"],
-            "IntervalSeconds": 5,
-            "BackoffRate": 2,
-            "MaxAttempts": 2,
-            "JitterStrategy": "FULL",
-        },
-    ]
 
 
 class DistributedJobs(Construct):
@@ -244,17 +141,19 @@ class DistributedJobs(Construct):
         on an item.
         """
         super().__init__(scope, id)
+        self.node.set_context(_RENDERS_RESULT_WRITER, True)
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
-        self._program, self._location = program, location
+        self._program, self._map = program, contract().jobs[program.job]
+        self._location = location
         self.keys = hosting.existing_keys if keys is None else keys
         role = function_role(self, self.log_group)
         self._grant(role)
         self.function = job_function(
             self,
             model=model,
-            handler=program.handler,
+            handler=contract().handlers[program.job],
             description=f"{title} by {model.name}",
             memory_mb=memory_mb,
             name=self.name,
@@ -263,28 +162,106 @@ class DistributedJobs(Construct):
             hosting=hosting,
             reserved_concurrency=reserved_concurrency,
         )
-        definition = program.definition(
-            function_arn=self.function.function_arn,
-            bucket=location.bucket,
-            defaults=defaults,
-            max_concurrency=max_concurrency,
-            worker=worker or {},
-        )
         self.state_machine = self._make_machine(
-            f"{title.split(maxsplit=1)[0]} of {self.name}", definition, hosting
+            self._definition(defaults, max_concurrency, worker or {}), hosting
         )
 
     def _grant(self, role: iam.IRole) -> None:
         """Let the function's role read and write what the steps need."""
         raise NotImplementedError
 
+    def _definition(
+        self, defaults: Mapping[str, Any], max_concurrency: int, worker: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the definition: Plan, the map of its items if there are any, and Finish.
+
+        `defaults` are the settings of a job that an execution's input does not give.
+        """
+        label, item = self._program.label, self._map.item
+        jobs = s3.Bucket.from_bucket_name(self, "Jobs", self._location.bucket)
+        folder = stepfunctions.JsonPath.string_at("$.folder")
+        job = stepfunctions.JsonPath.object_at("$")
+        plan = self._step("Plan", {"step": "plan", "defaults": defaults, "job": job})
+        finish = self._step("Finish", {"step": "finish", "folder": folder})
+        items = stepfunctions.DistributedMap(
+            self,
+            label,
+            label=label,
+            map_execution_type=stepfunctions.StateMachineType.EXPRESS,
+            item_reader=stepfunctions.S3JsonLItemReader(
+                bucket=jobs, key=stepfunctions.JsonPath.string_at(f"$.{item}s_key")
+            ),
+            item_selector={
+                "folder": folder,
+                item: stepfunctions.JsonPath.object_at("$$.Map.Item.Value"),
+            },
+            max_concurrency=max_concurrency,
+            # An item that fails must not stop the others: what they have done is kept, and Finish
+            # fails with the names of the missing ones. The next run does only those.
+            tolerated_failure_percentage=100,
+            # In S3, because the outputs of many items exceed a state's output of 256 KB.
+            result_writer_v2=stepfunctions.ResultWriterV2(
+                bucket=jobs, prefix=stepfunctions.JsonPath.string_at("$.results_prefix")
+            ),
+            result_path="$.results",
+        )
+        value = stepfunctions.JsonPath.object_at(f"$.{item}")
+        work = {"step": item, "folder": folder, item: value, **worker}
+        items.item_processor(
+            self._step(self._program.task, work, seconds=_CHILD_SECONDS),
+            mode=stepfunctions.ProcessorMode.DISTRIBUTED,
+            execution_type=stepfunctions.ProcessorType.EXPRESS,
+        )
+        has_items = stepfunctions.Choice(self, f"Has{label}").when(
+            stepfunctions.Condition.number_greater_than(f"$.{item}s", 0), items.next(finish)
+        )
+        plan.next(has_items.otherwise(finish))
+        graph = stepfunctions.StateGraph(plan, self._program.comment)
+        return {"Comment": self._program.comment, **graph.to_graph_json()}
+
+    def _step(
+        self, id: str, payload: Mapping[str, Any], *, seconds: int = _TIMEOUT_SECONDS
+    ) -> tasks.LambdaInvoke:
+        """Return a task of the function, with its rules for further attempts."""
+        step = tasks.LambdaInvoke(
+            self,
+            id,
+            lambda_function=self.function,
+            payload=stepfunctions.TaskInput.from_object(payload),
+            output_path="$.Payload",
+            task_timeout=stepfunctions.Timeout.duration(Duration.seconds(seconds)),
+            retry_on_service_exceptions=False,
+        )
+        errors = contract().errors
+        # The first rule that fits counts.
+        step.add_retry(errors=[*errors["final"]], max_attempts=0)
+        # Throttles are normal while the function scales up, or callers need the concurrency.
+        step.add_retry(
+            errors=[*_SERVICE_ERRORS, *errors["passing"]],
+            interval=Duration.seconds(2),
+            backoff_rate=2,
+            max_attempts=6,
+            max_delay=Duration.seconds(60),
+            jitter_strategy=stepfunctions.JitterType.FULL,
+        )
+        # A crash of the execution environment, or S3 for longer than the library tries.
+        step.add_retry(
+            errors=["States.TaskFailed"],
+            interval=Duration.seconds(5),
+            backoff_rate=2,
+            max_attempts=2,
+            jitter_strategy=stepfunctions.JitterType.FULL,
+        )
+        return step
+
     def _make_machine(
-        self, comment: str, definition: Mapping[str, Any], hosting: Hosting
+        self, definition: Mapping[str, Any], hosting: Hosting
     ) -> stepfunctions.StateMachine:
         machine = stepfunctions.StateMachine(
             self,
             "StateMachine",
-            comment=comment,
+            # As text: of the states themselves, the CDK would grant the machine all objects of the
+            # bucket and all versions of the function.
             definition_body=stepfunctions.DefinitionBody.from_string(
                 Stack.of(self).to_json_string(definition)
             ),
@@ -318,8 +295,8 @@ class DistributedJobs(Construct):
 
     def _grant_files(self, role: iam.IRole) -> None:
         """Let the state machine read the plans of jobs, and write what became of their items."""
-        plan = objects(self._location, f"*/{self._program.plan}")
-        results = objects(self._location, f"*/{self._program.results}/*")
+        plan = objects(self._location, f"*/{self._map.plan}")
+        results = objects(self._location, f"*/{self._map.results}/*")
         allow(role, ["s3:GetObject"], [plan], sid="ReadPlan")
         allow(role, _UPLOAD_ACTIONS, [results], sid="WriteResults")
         allow_keys(role, "EncryptResults", WRITE_KEY, self.keys, self._location)

@@ -17,6 +17,7 @@ from embedding_kit.endpoint_interface import IEmbeddingEndpoint, ImportedEndpoin
 from embedding_kit.endpoint_metrics import EndpointMetrics, add_metric_filters
 from embedding_kit.function import AliasResources, EmbeddingFunction
 from embedding_kit.hosting import Hosting
+from embedding_kit.programs import contract
 from embedding_kit.release import GuardedRelease, ReleaseCheck
 from embedding_kit.settings import (
     AlarmSettings,
@@ -423,7 +424,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             raise rule_error("a caller has one limit", found=f"{arn} twice", allowed="once")
         self._searchers.setdefault(prefix, []).append(arn)
         limits = Stack.of(self).to_json_string(self._searchers)
-        self.function.add_environment("EMBEDDING_SEARCH_PREFIXES", limits)
+        self.function.add_environment(contract().variables["search_prefixes"], limits)
 
 
 def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:

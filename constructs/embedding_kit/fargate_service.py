@@ -24,6 +24,7 @@ from embedding_kit.hosting import (
 )
 from embedding_kit.package import server_image
 from embedding_kit.permissions import READ_KEY, allow
+from embedding_kit.programs import contract
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
@@ -39,7 +40,7 @@ _STOP_TIMEOUT = Duration.seconds(40)
 def _server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
     """Return the variables of the server alone; `name` is in its logs and traces."""
     variables = {
-        "EMBEDDING_ENVIRONMENT": name,
+        contract().variables["environment"]: name,
         "EMBEDDING_SERVER_PORT": str(_PORT),
         # A task sees the cores of the machine that it shares.
         "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
@@ -173,6 +174,8 @@ class EmbeddingService(Construct):
                 self, "Keys", settings.keys_secret
             )
             secrets["EMBEDDING_SERVER_KEYS"] = ecs.Secret.from_secrets_manager(keys)
+        if vector_index:
+            variables = variables | {contract().variables["vector_index"]: vector_index.index_arn}
         image = server_image(self, "Image", model)
         task = ecs.FargateTaskDefinition(
             self,
@@ -191,8 +194,7 @@ class EmbeddingService(Construct):
             entry_point=["python", "-m"],
             command=["embedder.server"],
             port_mappings=[ecs.PortMapping(container_port=_PORT)],
-            environment=variables
-            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
+            environment=variables,
             secrets=secrets,
             logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=self.log_group),
             readonly_root_filesystem=True,

@@ -20,12 +20,12 @@ from constructs import Construct, IValidation
 from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.package import ArtifactInS3, image_code, zip_code
-from embedding_kit.programs import python_version
+from embedding_kit.programs import contract, python_version
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.model import model_notes
-from embedding_kit.settings.package import EMBEDDER, SNAPSTART_STORAGE_MB, storage_mb
+from embedding_kit.settings.package import SNAPSTART_STORAGE_MB, storage_mb
 from embedding_kit.vector_index import IVectorIndex
 
 
@@ -51,7 +51,7 @@ def packaged_function(
             scope,
             id,
             code=zip_code(scope, model, with_artifact=with_artifact),
-            handler=handler or EMBEDDER,
+            handler=handler or contract().handlers["endpoint"],
             runtime=getattr(lambda_.Runtime, f"PYTHON_{python_version().replace('.', '_')}"),
             **properties,
         )
@@ -108,11 +108,13 @@ class EmbeddingFunction(Construct):
             retention=retentions[settings.log_retention_days],
             removal_policy=RemovalPolicy.DESTROY,
         )
+        variables = logging_variables(name) | request_variables(settings)
         key, artifact = hosting.environment_encryption, None
         in_s3 = artifact_in_s3(model, settings)
         if in_s3:
             key_arn = key.key_arn if key else None
             artifact = ArtifactInS3(self, "Artifact", model=model, key_arn=key_arn)
+            variables[contract().variables["artifact_location"]] = artifact.location
         execution_role = self._role(role)
         self.function = packaged_function(
             self,
@@ -126,12 +128,7 @@ class EmbeddingFunction(Construct):
                 storage_mb(model, in_s3=in_s3, snap_start=snap_start)
             ),
             reserved_concurrent_executions=settings.reserved_concurrency,
-            environment={
-                "EMBEDDING_ENVIRONMENT": name,
-                "EMBEDDING_METRICS_NAMESPACE": f"EmbeddingKit/{name}",
-                **request_variables(settings),
-                **({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
-            },
+            environment=variables,
             role=execution_role,
             **vpc_properties(
                 self,
@@ -175,7 +172,7 @@ class EmbeddingFunction(Construct):
 
     def add_vector_index(self, index: IVectorIndex) -> None:
         """Let the function search an index, which it reaches from its VPC too."""
-        self.function.add_environment("EMBEDDING_VECTOR_INDEX", index.index_arn)
+        self.function.add_environment(contract().variables["vector_index"], index.index_arn)
         index.grant_query(self.function)
         group = self.node.try_find_child("SecurityGroup")
         if group is not None:
@@ -200,12 +197,19 @@ def request_variables(settings: FunctionSettings) -> dict[str, str]:
 
     The embedder has defaults for unset ones.
     """
-    found: dict[str, str] = {"EMBEDDING_TRUNCATE": settings.truncate}
+    names = contract().variables
+    variables: dict[str, str] = {names["truncate"]: settings.truncate}
     if settings.cache_entries is not None:
-        found["EMBEDDING_CACHE_ENTRIES"] = str(settings.cache_entries)
+        variables[names["cache_entries"]] = str(settings.cache_entries)
     if settings.mcp:
-        found["EMBEDDING_MCP"] = "on"
-    return found
+        variables[names["mcp"]] = "on"
+    return variables
+
+
+def logging_variables(name: str) -> dict[str, str]:
+    """Return the names that a function has in its logs and metrics."""
+    names = contract().variables
+    return {names["environment"]: name, names["metrics_namespace"]: f"EmbeddingKit/{name}"}
 
 
 def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:

@@ -21,6 +21,7 @@ from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.key_statements import publisher_statement
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
+from embedding_kit.programs import contract
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS, SAMPLE, check_chunks
@@ -28,17 +29,11 @@ from embedding_kit.settings.locations import Location
 from embedding_kit.storage import private_bucket
 from embedding_kit.vector_index import IVectorIndex
 
-PROGRAM = MapProgram(
-    handler="jobs.ingest.handler.handler",
+_PROGRAM = MapProgram(
+    job="ingest",
     label="Groups",
     task="Update",
-    item="group",
-    # `*` is the reconciliation.
-    plan="reconcile/*/groups.jsonl",
-    results="reconcile/*/results",
     comment="Compares all documents with the index, and repairs what differs",
-    final_errors=("BatchError", "IncompleteJobError", "VectorSpaceError"),
-    passing_errors=("BusyDocumentError", "UnavailableError"),
 )
 #: Runs at a time, of messages and of the reconciliation each.
 _CONCURRENCY = 10
@@ -120,7 +115,7 @@ class Ingestion(DistributedJobs):
         super().__init__(
             scope,
             id,
-            program=PROGRAM,
+            program=_PROGRAM,
             model=model,
             title="Documents embedded",
             memory_mb=self.memory_mb,
@@ -156,7 +151,7 @@ class Ingestion(DistributedJobs):
                 "tags": settings.tags,
             }
         )
-        self.function.add_environment("EMBEDDING_INGEST", self.variable)
+        self.function.add_environment(contract().variables["ingest"], self.variable)
         self.queue.grant_consume_messages(self.function)
         mapping = lambda_.EventSourceMapping(
             self,
@@ -300,7 +295,7 @@ class SearchWatch(Construct):
             log_group=self.log_group,
             hosting=hosting or Hosting(),
         )
-        self.function.add_environment("EMBEDDING_INGEST", ingestion.variable)
+        self.function.add_environment(contract().variables["ingest"], ingestion.variable)
         questions = self.settings.questions
         watch = {
             "sample": SAMPLE,

@@ -12,40 +12,11 @@ from embedding_kit.settings.compatibility import check_memory
 from embedding_kit.settings.locations import location_of
 from embedding_kit.vector_index import IVectorIndex
 
-BATCH_PROGRAM = MapProgram(
-    handler="jobs.embed.handler.handler",
-    label="Shards",
-    task="Embed",
-    item="shard",
-    plan="_job/shards.jsonl",
-    results="_job/results",
-    comment="Embeds the files of a folder in shards",
-    final_errors=(
-        "BatchError",
-        "ChangedInputError",
-        "ChangedModelError",
-        "IncompleteJobError",
-        "RejectedRowsError",
-    ),
+_BATCH_PROGRAM = MapProgram(
+    job="embed", label="Shards", task="Embed", comment="Embeds the files of a folder in shards"
 )
-LOAD_PROGRAM = MapProgram(
-    handler="jobs.load.handler.handler",
-    label="Parts",
-    task="Load",
-    item="part",
-    # `*` is the load and its round.
-    plan="_load/*/parts.jsonl",
-    results="_load/*/results",
-    comment="Loads the output of a batch job into an index",
-    final_errors=(
-        "BatchError",
-        "ChangedInputError",
-        "IncompleteJobError",
-        "RejectedRowsError",
-        "VectorSpaceError",
-    ),
-    # S3 Vectors throttles for longer than the function's own attempts, or does not answer.
-    passing_errors=("UnavailableError",),
+_LOAD_PROGRAM = MapProgram(
+    job="load", label="Parts", task="Load", comment="Loads the output of a batch job into an index"
 )
 #: Five workers of a load, each with a request of 500 vectors a second, make the 2,500 vectors that
 #: AWS takes for an index.
@@ -93,7 +64,7 @@ class EmbeddingBatch(DistributedJobs):
         super().__init__(
             scope,
             id,
-            program=BATCH_PROGRAM,
+            program=_BATCH_PROGRAM,
             model=model,
             title="Batches of embeddings",
             memory_mb=settings.memory_mb,
@@ -153,7 +124,7 @@ class IndexLoading(DistributedJobs):
         super().__init__(
             scope,
             id,
-            program=LOAD_PROGRAM,
+            program=_LOAD_PROGRAM,
             model=model,
             title="Loads of vectors",
             memory_mb=_LOAD_MEMORY_MB,

@@ -6,11 +6,14 @@ imports one of them, and in no other: the command `embedding-kit`, and `embeddin
 The client runs a job on this machine with `python -m embedding_kit.programs jobs.embed JSON`.
 """
 
+import json
 import os
 import runpy
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +26,46 @@ PROGRAMS = {
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class JobMap:
+    """Names of a job that its state machine works on, item by item."""
+
+    #: An item: the step that works on it. The plan returns `{item}s`, their number, and
+    #: `{item}s_key`, the key of a file with one item a line.
+    item: str
+    #: Path of the plan below a job's folder, with wildcards.
+    plan: str
+    #: Path of the folder with the records of the items, below a job's folder.
+    results: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Names that the code of the images shares with the constructs that deploy it."""
+
+    #: Handlers by their programs.
+    handlers: Mapping[str, str]
+    jobs: Mapping[str, JobMap]
+    #: Classes of errors: a second attempt would find the `final` ones again; those of `passing`
+    #: pass, as throttles do.
+    errors: Mapping[str, Sequence[str]]
+    #: Variables of the environment by their settings.
+    variables: Mapping[str, str]
+    tags: Mapping[str, str]
+
+
+@cache
+def contract() -> Contract:
+    """Read the names that the images and the constructs share.
+
+    The images have these names in their code, which a test compares: a start reads no file for
+    them.
+    """
+    names = json.loads((image_folder() / "contract.json").read_bytes())
+    names["jobs"] = {job: JobMap(**fields) for job, fields in names["jobs"].items()}
+    return Contract(**names)
 
 
 def image_folder() -> Path:

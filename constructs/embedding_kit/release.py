@@ -20,6 +20,7 @@ from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role, packaged_function
 from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.permissions import allow
+from embedding_kit.programs import contract
 from embedding_kit.settings import (
     AlarmSettings,
     ColdStart,
@@ -277,7 +278,7 @@ class ReleaseCheck(Construct):
             package=settings.package,
             model=model,
             with_artifact=not artifact_in_s3(model, settings),
-            handler="jobs.release_check.handler.handler",
+            handler=contract().handlers["release_check"],
             description="Warms and checks a new version before the alias moves to it",
             memory_size=_CHECK_MEMORY_MB,
             timeout=_CHECK_TIMEOUT,

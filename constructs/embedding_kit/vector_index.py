@@ -10,13 +10,11 @@ from constructs import Construct
 
 from embedding_kit.image_identity import index_id
 from embedding_kit.permissions import READ_KEY, WRITE_KEY, grant
+from embedding_kit.programs import contract
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
 
-#: The tag of an index with the name of its vector space. The first load writes it, because the name
-#: is known only when the model is compiled.
-SPACE_TAG = "embedding-kit:vector-space"
 #: The actions on an index, by the operations that need them. A query that filters or returns
 #: metadata needs `GetVectors` too.
 #: https://docs.aws.amazon.com/AmazonS3/latest/API/API_S3VectorBuckets_QueryVectors.html
@@ -54,8 +52,12 @@ class IVectorIndex(Construct):
         return self._grant(grantee, (*_DESCRIBE, *_QUERY, "s3vectors:ListVectors"), READ_KEY)
 
     def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant permission to write vectors, and to record their vector space once."""
-        only = {"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}}
+        """Grant permission to write vectors, and to record their vector space once.
+
+        The first load tags the index: the space is known only when the model is compiled.
+        """
+        space_tag = contract().tags["vector_space"]
+        only = {"ForAllValues:StringEquals": {"aws:TagKeys": [space_tag]}}
         tag = grant(grantee, ["s3vectors:TagResource"], self.index_arn, only)
         return self._grant(grantee, (*_DESCRIBE, "s3vectors:PutVectors"), WRITE_KEY).combine(tag)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from embedder.http.telemetry import OF_A_VERSION, UNITS
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
+from embedding_kit.programs import contract
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
 from embedding_kit.settings.ingest import SAMPLE
 from embedding_kit.settings.package import LARGEST_ARTIFACT, artifact_bytes
@@ -273,7 +274,7 @@ class _Items:
         """
         if self.environment.ingest is None:
             return
-        memory = self._memory_mb("jobs.ingest.handler.handler")
+        memory = self._memory_mb(contract().handlers["ingest"])
         events, memory_mb = self.month.changes, sum(memory) / len(memory)
         changes = events * len(memory)
         compared = self.month.documents * _NIGHTS * len(memory)

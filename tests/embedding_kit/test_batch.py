@@ -8,8 +8,7 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import BatchSettings, EmbeddingBatch, Hosting, Model
-from embedding_kit.jobs import BATCH_PROGRAM
-from jobs.errors import __all__ as errors
+from embedding_kit.programs import contract
 from tests.embedding_kit.endpoints import add_alarms
 from tests.embedding_kit.roles import HOME, KEY, Case, allowed, only, resolved, statements
 
@@ -42,26 +41,22 @@ def template(synthesize, model) -> Template:
 
 
 @pytest.fixture(scope="module")
-def definition() -> dict[str, Any]:
-    return BATCH_PROGRAM.definition(
-        function_arn="FUNCTION",
-        bucket="vectors",
-        defaults={"source": "s3://documents"},
-        max_concurrency=10,
-        worker={},
-    )
+def definition(template) -> dict[str, Any]:
+    machine = only(template, "AWS::StepFunctions::StateMachine")
+    states: dict[str, Any] = json.loads(resolved(machine["DefinitionString"]))
+    return states
 
 
 def test_every_task_tries_what_can_pass_again_and_nothing_else(definition):
-    """All classes of a job's errors are final; throttles are retried with jitter."""
+    """Errors of the input are final; what passes is tried again, with jitter."""
     states = definition["States"]
     tasks = [states["Plan"], states["Finish"]]
     tasks.append(states["Shards"]["ItemProcessor"]["States"]["Embed"])
     for task in tasks:
         final, service, crash = task["Retry"]
-        assert set(final["ErrorEquals"]) == set(errors) - {"UnavailableError", "VectorSpaceError"}
+        assert final["ErrorEquals"] == contract().errors["final"]
         assert final["MaxAttempts"] == 0
-        assert "Lambda.TooManyRequestsException" in service["ErrorEquals"]
+        assert {"Lambda.TooManyRequestsException", "UnavailableError"} < {*service["ErrorEquals"]}
         assert service["JitterStrategy"] == crash["JitterStrategy"] == "FULL"
         assert crash["ErrorEquals"] == ["States.TaskFailed"]
 

@@ -9,7 +9,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
 
 from embedding_kit import Hosting, IndexLoading, VectorIndex, VectorIndexSettings
-from jobs.errors import __all__ as errors
 from jobs.load.run import LoadSettings
 from jobs.steps import read_settings
 from tests.embedding_kit.endpoints import add_alarms
@@ -67,15 +66,6 @@ def test_all_workers_together_keep_to_the_rate_of_an_index(template):
     parts = deployed(template)["States"]["Parts"]
     work = parts["ItemProcessor"]["States"]["Load"]["Parameters"]["Payload"]
     assert parts["MaxConcurrency"] * work["vectors_per_second"] == 2500
-
-
-def test_only_what_can_pass_is_tried_again(template):
-    """A throttle of S3 Vectors is tried for minutes, an error of the load not at all."""
-    parts = deployed(template)["States"]["Parts"]
-    final, passing, _ = parts["ItemProcessor"]["States"]["Load"]["Retry"]
-    assert {*final["ErrorEquals"], "UnavailableError"} == set(errors) - {"ChangedModelError"}
-    assert "UnavailableError" in passing["ErrorEquals"]
-    assert final["MaxAttempts"] == 0
 
 
 MAY = [

@@ -72,7 +72,7 @@ def test_a_package_is_whole(installed, package):
 
 
 def test_the_images_recipe_goes_with_the_constructs(installed):
-    """The wheel has what the image's build sends to Docker and what builds a zip."""
+    """The wheel has what the image's build sends to Docker, what builds a zip, and the contract."""
     sent = {
         line.removeprefix("!")
         for line in (ROOT / "lambda_image" / ".dockerignore").read_text().splitlines()
@@ -88,6 +88,7 @@ def test_the_images_recipe_goes_with_the_constructs(installed):
         ".python-version",
         "Dockerfile",
         "build_zip.py",
+        "contract.json",
         "zip_builder",
     }
 

@@ -73,8 +73,6 @@ def _weights(file: Path) -> int:
         return 0  # the compiler says what is wrong with it
 
 
-#: The handler of the function that serves requests, as a zip names it.
-EMBEDDER = "embedder.aws_lambda.handler.handler"
 #: Lambda unpacks up to 250 MB of 1,024².
 _LIMIT = 262_144_000
 #: Packages and code, unpacked; a test builds and weighs them. Source: docs/performance.md.

@@ -22,10 +22,9 @@ import orjson
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from embedder.core.s3_vectors import SPACE_TAG
 from jobs.errors import BatchError, UnavailableError, VectorSpaceError
 
-#: The tag of an index with the name of its vector space.
-SPACE_TAG = "embedding-kit:vector-space"
 _ARN = re.compile(
     r"arn:aws[\w-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
     r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"

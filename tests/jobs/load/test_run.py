@@ -8,6 +8,7 @@ import pyarrow as arrow
 import pyarrow.parquet
 import pytest
 
+from embedder.core.s3_vectors import SPACE_TAG
 from jobs.errors import (
     BatchError,
     ChangedInputError,
@@ -16,7 +17,7 @@ from jobs.errors import (
     UnavailableError,
     VectorSpaceError,
 )
-from jobs.load.index_client import SPACE_TAG, IndexClient
+from jobs.load.index_client import IndexClient
 from jobs.load.run import FRAME, LoadSettings, Result, finish_load, plan_load
 from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure

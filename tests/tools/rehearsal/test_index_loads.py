@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack
 
+from embedder.core.s3_vectors import SPACE_TAG
 from embedding_kit import IndexLoading, Model, VectorIndex
 from jobs.load.handler import LoadSteps
-from jobs.load.index_client import SPACE_TAG
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
 from tests.jobs import conftest as jobs

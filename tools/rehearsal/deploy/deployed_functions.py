@@ -30,6 +30,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError
 
 from embedder.core.artifact import manifest_checksum
+from embedding_kit.programs import contract
 from tests.fixtures.local_server import QuietHandler, serving
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Emulator
@@ -162,8 +163,7 @@ def _datum(metric: str, value: Any, dimensions: dict[str, Any]) -> dict[str, Any
     }
 
 
-_EMBEDDER = "embedder.aws_lambda.handler.handler"
-_BATCH = "jobs.embed.handler.handler"
+_EMBEDDER, _BATCH = contract().handlers["endpoint"], contract().handlers["embed"]
 #: The handler of the CDK's provider framework, and the physical id after a Create that failed.
 _FRAMEWORK = "framework.onEvent"
 _CREATE_FAILED = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"

@@ -23,6 +23,7 @@ from embedder.server.settings import PREFIX
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code
+from embedding_kit.programs import contract
 from embedding_kit.settings import BatchSettings, Model, ModelSource, ServerSettings
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
 from stacks.environment_file import load_environment
@@ -224,7 +225,7 @@ def batch_image(root: Path, environment: str, output: Path) -> Target:
         name="batch",
         asset=asset,
         variables=function_variables(function["Properties"]),
-        command=("jobs.embed.handler.handler",),
+        command=(contract().handlers["embed"],),
         most_bytes=215_000_000,
         check=_check_job,
     )

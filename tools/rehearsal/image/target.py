@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from embedding_kit.programs import contract
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.signature import SignedRequest
 from tools.rehearsal.image.asset import ImageAsset, build
@@ -306,7 +307,7 @@ def check_tree(report: Report, folder: Path, *, most_bytes: int) -> None:
     report.check(check, rest < most_bytes, f"{rest / 1e6:.1f} MB; the largest: {largest}")
 
 
-EMBEDDER = "embedder.aws_lambda.handler.handler"
+EMBEDDER = contract().handlers["endpoint"]
 #: The emulator's timeout of one request. Answers are checked for correctness, not for speed: with
 #: an emulated processor on a busy machine, one text took 407 s, too close to Lambda's 900 s.
 _FUNCTION_SECONDS = 6 * 3600
