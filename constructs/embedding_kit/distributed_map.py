@@ -207,11 +207,7 @@ class DistributedJobs(Construct):
         )
         value = stepfunctions.JsonPath.object_at(f"$.{item}")
         work = {"step": item, "folder": folder, item: value, **worker}
-        items.item_processor(
-            self._step(self._program.task, work, seconds=_CHILD_SECONDS),
-            mode=stepfunctions.ProcessorMode.DISTRIBUTED,
-            execution_type=stepfunctions.ProcessorType.EXPRESS,
-        )
+        items.item_processor(self._step(self._program.task, work, seconds=_CHILD_SECONDS))
         has_items = stepfunctions.Choice(self, f"Has{label}").when(
             stepfunctions.Condition.number_greater_than(f"$.{item}s", 0), items.next(finish)
         )
