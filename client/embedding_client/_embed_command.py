@@ -20,7 +20,8 @@ from embedding_client._errors import ConfigurationError, FileError, counted, pri
 from embedding_client._file_embedding import embed_file, embed_stream, nothing_in
 from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
-from embedding_client._readers import Record, Row, Source, problem_of
+from embedding_client._readers import Row, Source, problem_of
+from embedding_client.rows import Fields
 
 _INCOMPLETE = 3
 #: The numbers of a vector that a terminal shows.
@@ -103,7 +104,7 @@ def _to_stdout(
     return _INCOMPLETE if rejected else 0
 
 
-def _summary(column: str, row: Record, vector: npt.NDArray[Any] | None, space: str | None) -> bytes:
+def _summary(column: str, row: Fields, vector: npt.NDArray[Any] | None, space: str | None) -> bytes:
     """Return what a reader wants to see of a vector: its length, first numbers, and space."""
     if vector is None:
         shown = "no vector"

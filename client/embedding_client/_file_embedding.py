@@ -33,8 +33,9 @@ from embedding_client._outputs import (
 )
 from embedding_client._progress import progress_on
 from embedding_client._protocol import EmbedOptions, data_type
-from embedding_client._readers import Record, Row, Source
+from embedding_client._readers import Row, Source
 from embedding_client._responses import Part
+from embedding_client.rows import Fields
 
 OnError = Literal["stop", "skip", "null"]
 
@@ -127,7 +128,7 @@ def _survey(
     total = 0
     first: tuple[Row, Rejected] | None = None
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[Fields]:
         nonlocal total, first
         for row in source.rows(identify=True):
             total = row.number

@@ -29,14 +29,15 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._errors import ConfigurationError, FileError
-from embedding_client._readers import Record, Source
+from embedding_client._readers import Source
+from embedding_client.rows import Fields
 
 #: The fields that each format adds to a row.
 ADDED = {".jsonl": ("embedding", "vector_space"), ".parquet": ("embedding",), ".npy": ()}
 _CHUNK = 4096
 
 #: The fields of a row, and its vector or None.
-Pair = tuple[Record, npt.NDArray[Any] | None]
+Pair = tuple[Fields, npt.NDArray[Any] | None]
 _Described = tuple[dict[str, object], list[dict[str, object]]]
 _Result = TypeVar("_Result")
 
@@ -60,10 +61,10 @@ def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
 
 
 #: Returns what is written for a row: of its fields, its vector, and the vector space.
-AsLine = Callable[[Record, "npt.NDArray[Any] | None", str | None], bytes]
+AsLine = Callable[[Fields, "npt.NDArray[Any] | None", str | None], bytes]
 
 
-def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
+def json_line(row: Fields, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
     """Return a row and its vector as a line of JSON."""
     added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
     fields = {**row, **added}
@@ -150,7 +151,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def parquet_schema(records: Iterable[Record]) -> Any:
+def parquet_schema(records: Iterable[Fields]) -> Any:
     """Return the schema of all rows, without the vectors. A field that a row lacks is null."""
     arrow = _arrow()
     schema = arrow.schema([])

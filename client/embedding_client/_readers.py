@@ -4,26 +4,35 @@ import csv
 import gzip
 import hashlib
 import io
-import json
 import os
 import shlex
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedding_client._arguments import FORMATS
 from embedding_client._errors import FileError
+from embedding_client.rows import (
+    NOT_UTF8,
+    Fields,
+    column_problem,
+    csv_cells,
+    csv_fields,
+    header_problem,
+    is_unicode,
+    json_fields,
+    object_fields,
+    parse_json,
+    text_problem,
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-#: The fields of a row, including the text.
-Record = Mapping[str, Any]
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -42,29 +51,14 @@ _SUFFIXES = {
     ".parquet": "parquet",
 }
 #: The line where a row begins, its fields, and the reason if it cannot be embedded.
-_Read = tuple[int | None, Record, str | None]
+_Read = tuple[int | None, Fields, str | None]
 
 
-def problem_of(fields: Record, column: str) -> str | None:
+def problem_of(fields: Fields, column: str) -> str | None:
     """Return why the text of a row cannot be embedded, or None."""
-    if column not in fields:
-        has = ", ".join(map(repr, fields)) or "no fields"
-        return f"has no {column!r}; it has {has}. Select the field with --column"
-    text = fields[column]
-    if not isinstance(text, str) or not text.strip():
-        found = repr(text) if isinstance(text, str) else json.dumps(text, default=str)
-        return f"has no text in {column!r}: {found:.60}"
-    if _is_unicode(text):
-        return None
-    return f"has a lone surrogate, which is not valid Unicode, in {column!r}"
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    problem = text_problem(fields, column)
+    advice = "" if column in fields else ". Select the field with --column"
+    return problem and problem + advice
 
 
 def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
@@ -78,7 +72,7 @@ def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
             yield before, {column: ""}, "is blank"
         blank = 0
         fields = {column: _decoded(line.rstrip("\r\n"))}
-        problem = problem_of(fields, column) if _is_unicode(line) else not_utf8
+        problem = problem_of(fields, column) if is_unicode(line) else not_utf8
         yield number, fields, problem
 
 
@@ -86,24 +80,17 @@ def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     """Read an object or a string from each line. Blank lines are not rows."""
     not_utf8 = _not_utf8(file)
     for number, line in enumerate(_lines(file, newline="\n"), 1):
-        if not line.strip():
-            continue
-        problem = None if _is_unicode(line) else not_utf8
-        fields: Record = {}
-        if problem is None:
-            try:
-                value = json.loads(line, object_pairs_hook=_object)
-            except (ValueError, RecursionError) as error:
-                problem = f"is not JSON: {error}"
-            else:
-                fields, problem = _fields(value, column)
-        yield number, fields, problem
+        if line.strip():
+            fields, problem = json_fields(line, string_name=column)
+            if problem == NOT_UTF8:
+                problem = not_utf8
+            yield number, fields, problem or problem_of(fields, column)
 
 
 def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     """Read an array of objects or strings."""
     try:
-        values = json.loads("".join(_lines(file, newline="")), object_pairs_hook=_object)
+        values = parse_json("".join(_lines(file, newline="")))
     except (ValueError, RecursionError) as error:
         raise FileError(
             f"is not one JSON value: {error}. If each line holds an object, use --format jsonl."
@@ -114,47 +101,41 @@ def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
             f"{'an object' if isinstance(values, dict) else type(values).__name__}."
         )
     for value in values:
-        yield None, *_fields(value, column)
+        fields, problem = object_fields(value, string_name=column)
+        yield None, fields, problem or problem_of(fields, column)
 
 
 def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
-    # The default limit of 128 KB is too small for texts.
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     not_utf8, convert = _not_utf8(file), _converter(file)
-    texts = _lines(file, newline="")
-    lines = csv.reader(texts, delimiter=delimiter, strict=True)
+    lines = _lines(file, newline="")
+    rows = csv_cells(lines, delimiter=delimiter)
     try:
-        header = next((cells for cells in lines if cells), [])
-        other = _other_separator(header) if delimiter == "," and column not in header else None
+        header = next((cells for _, cells in rows if cells), [])
+        separator = _other_separator(header) if delimiter == "," and column not in header else None
         # The conversion of another separator fails on another encoding, so that comes first.
-        if not all(map(_is_unicode, chain(header, texts if other else ()))):
+        if not all(map(is_unicode, chain(header, lines if separator else ()))):
             raise FileError(not_utf8)
-        if other:
+        if separator:
             raise FileError(
-                f"is separated by {other!r}, not by commas. Convert it first: "
-                + convert(_COMMAS.format(repr(other)))
+                f"is separated by {separator!r}, not by commas. Convert it first: "
+                + convert(_COMMAS.format(repr(separator)))
             )
         _check_header(header, column)
         blank: list[int] = []
-        before = lines.line_num
-        for cells in lines:
-            line, before = before + 1, lines.line_num
+        for line, cells in rows:
             if not cells:
                 # With one column, a blank line is an empty cell. With several, it is not a row.
                 blank += [line] if len(header) == 1 else []
                 continue
-            yield from (
-                (number, {column: ""}, problem_of({column: ""}, column)) for number in blank
-            )
+            for blank_line in blank:
+                yield blank_line, {column: ""}, problem_of({column: ""}, column)
             blank = []
-            fields: Record = dict(zip_longest(header, map(_decoded, cells[: len(header)])))
-            is_utf8 = _is_unicode("".join(cells))
-            problem = problem_of(fields, column) if is_utf8 else not_utf8
-            if len(cells) > len(header):
-                problem = f"has {len(cells)} cells; the header has {len(header)}"
-            yield line, fields, problem
+            fields, problem = csv_fields(header, list(map(_decoded, cells)))
+            if problem is None and not is_unicode("".join(cells)):
+                problem = not_utf8
+            yield line, fields, problem or problem_of(fields, column)
     except csv.Error as error:
-        raise FileError(f"is not CSV: line {lines.line_num}: {error}.") from error
+        raise FileError(f"{error}.") from error
 
 
 def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
@@ -208,17 +189,10 @@ def _lines(file: io.BufferedReader, *, newline: str) -> Iterator[str]:
 
 
 def _check_header(names: list[str], column: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise FileError(
-            f"has more than one column named {', '.join(map(repr, twice))}. Column names must be "
-            "unique."
-        )
-    if column not in names:
-        raise FileError(
-            f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'no columns'}. "
-            "Select the column with --column."
-        )
+    if problem := header_problem(names):
+        raise FileError(f"{problem}.")
+    if problem := column_problem(names, column):
+        raise FileError(f"{problem}. Select the column with --column.")
 
 
 def _other_separator(names: list[str]) -> str | None:
@@ -232,7 +206,7 @@ def _other_separator(names: list[str]) -> str | None:
 def _not_utf8(file: io.BufferedReader) -> str:
     """Return the problem of bytes that are not UTF-8. Call it before the file is read."""
     return (
-        "is not UTF-8. Convert the file first; from Windows-1252, which Excel writes: "
+        f"{NOT_UTF8}. Convert the file first; from Windows-1252, which Excel writes: "
         + _converter(file)("iconv -f CP1252 -t UTF-8")
     )
 
@@ -248,24 +222,6 @@ def _converter(file: io.BufferedReader) -> Callable[[str], str]:
     return lambda program: f"{program} < {path} > NEW"
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a JSON object; the last of two equal keys would win without a word."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is twice in an object, and is allowed once")
-    return made
-
-
-def _fields(value: object, column: str) -> tuple[Record, str | None]:
-    if isinstance(value, str):
-        value = {column: value}
-    if not isinstance(value, dict):
-        return {}, f"is neither an object nor a string; found {type(value).__name__}"
-    return value, problem_of(value, column)
-
-
 def _decoded(text: str) -> str:
     """Replace bytes that were not UTF-8 with U+FFFD."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
@@ -279,7 +235,7 @@ class Row:
     number: int
     line: int | None
     #: Empty if the row could not be read.
-    fields: Record
+    fields: Fields
     #: The text to embed, or None with the problem.
     text: str | None
     problem: str | None

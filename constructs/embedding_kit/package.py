@@ -21,6 +21,7 @@ from aws_cdk import (
     FileAssetLocation,
     IgnoreMode,
     Stack,
+    SymlinkFollowMode,
     Token,
 )
 from aws_cdk import aws_ecr_assets as assets
@@ -52,6 +53,7 @@ _OWN_FILES = {
         "jobs/errors.py",
         "jobs/ingest",
         "jobs/load",
+        "jobs/rows.py",
         "jobs/steps.py",
         "jobs/storage.py",
         "jobs/watch",
@@ -123,6 +125,8 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     return {
         "target": target,
         "exclude": [file for name, files in _OWN_FILES.items() if name != target for file in files],
+        # In a checkout, `jobs/rows.py` is a link to the client's module.
+        "follow_symlinks": SymlinkFollowMode.EXTERNAL,
         "platform": assets.Platform.LINUX_ARM64,
         "build_args": build_arguments(model),
         "build_secrets": build_secrets(model, os.environ) or None,

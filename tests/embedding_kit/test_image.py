@@ -245,6 +245,7 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file, i
         ("batch", "server", "jobs/embed/worker.py"),
         ("batch", "server", "batch-requirements.txt"),
         ("batch", "server", "jobs/load/run.py"),
+        ("batch", "server", "jobs/rows.py"),
         ("server", "batch", "embedder/server/app.py"),
         ("server", "batch", "server-requirements.txt"),
     ],
@@ -264,6 +265,18 @@ def test_what_only_one_target_runs_changes_only_its_image(
     assert docker_image(model)[0] == before
     assert docker_image(model, target=other)[0] == others
     assert docker_image(model, target=target)[0] != own
+
+
+def test_the_batchs_context_has_the_module_of_rows_and_no_link(tmp_path):
+    """In a checkout it is a link, which Docker could not follow out of the context."""
+    copied = {"aws:cdk:disable-asset-staging": False}
+    app = App(outdir=str(tmp_path), post_cli_context=copied)
+    code = image_code(Model(name="any/model"), target="batch")
+    lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=code)
+    app.synth()
+    (rows,) = tmp_path.glob("asset.*/jobs/rows.py")
+    assert not rows.is_symlink()
+    assert rows.read_bytes() == (image_folder() / "jobs" / "rows.py").read_bytes()
 
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):

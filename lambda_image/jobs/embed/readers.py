@@ -5,7 +5,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -13,9 +13,18 @@ import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
-from embedder.http.json_types import has_repeated_key
 from jobs.embed.job import Job, Shard
 from jobs.errors import BatchError
+from jobs.rows import (
+    Fields,
+    csv_cells,
+    csv_fields,
+    header_problem,
+    json_fields,
+    parse_json,
+    text_problem,
+    unicode_problem,
+)
 from jobs.storage import Folder, StoredFile
 
 #: The format of a file by the end of its name. Other files are refused, and none is guessed.
@@ -32,14 +41,10 @@ _FORMATS = {
 _BEYOND = 1 << 16
 #: The size of the reads of a whole file, in bytes.
 _BLOCK = 1 << 22
-#: The longest field of a CSV file, in characters: that of the largest line that a shard may have.
-_LONGEST_FIELD = 1 << 27
 #: Enough for the names of the columns, in bytes.
 _HEADER_BLOCK = 1 << 16
 #: Rows of a Parquet file that are in memory at a time.
 _ROWS = 1024
-#: How many names of fields a problem lists.
-_NAMED = 20
 
 
 class Record(NamedTuple):
@@ -99,9 +104,8 @@ def csv_header(folder: Folder, file: StoredFile) -> tuple[list[str], int]:
     """Return the names of the columns, each once, and the offset at which the first row begins."""
     with open_stream(folder, file, block=_HEADER_BLOCK) as stream:
         for header, end in _csv_records(stream, file.key):
-            twice = sorted({name for name in header if header.count(name) > 1})
-            if twice:
-                raise BatchError(f"{file.key} has more than one column named {twice[0]!r}.")
+            if problem := header_problem(header):
+                raise BatchError(f"{file.key} {problem}.")
             return header, end
     raise BatchError(f"{file.key} is empty; a CSV file begins with the names of its columns.")
 
@@ -155,19 +159,15 @@ def _output_type(found: "arrow.DataType") -> "arrow.DataType":
 def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
     for offset, line in _lines(folder, shard):
         data = line.removeprefix(codecs.BOM_UTF8).strip()
-        if not data:
-            continue
-        try:
-            values = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            yield Record(offset, problem=f"is not JSON: {error.msg}")
-            continue
-        if not isinstance(values, dict):
-            yield Record(offset, problem=f"is not a JSON object: {type(values).__name__}")
-        elif has_repeated_key(data, values):
-            yield Record(offset, problem="has a key twice in one object")
-        else:
-            yield _record(values, job, file=shard.key, position=offset)
+        if data:
+            fields, problem = json_fields(data, parse=_strict_json)
+            yield _record(fields, problem, job, file=shard.key, position=offset)
+
+
+def _strict_json(text: str) -> Any:
+    """Parse JSON without NaN and lone surrogates, which orjson refuses."""
+    parse_json(text)
+    return orjson.loads(text)
 
 
 def _lines(folder: Folder, shard: Shard) -> Iterator[tuple[int, bytes]]:
@@ -195,12 +195,9 @@ def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         stream.seek(shard.start)
         position = shard.start
         for cells, end in _csv_records(stream, shard.key, offset=shard.start):
-            if len(cells) > len(header):
-                problem = f"has {len(cells)} cells; the header has {len(header)}"
-                yield Record(position, problem=problem)
-            elif cells:
-                values = dict(zip(header, cells, strict=False))
-                yield _record(values, job, file=shard.key, position=position)
+            if cells:
+                fields, problem = csv_fields(header, cells)
+                yield _record(fields, problem, job, file=shard.key, position=position)
             position = end
             if position >= shard.stop:
                 return
@@ -214,8 +211,9 @@ def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         row = 0
         for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=job.columns):
             first, last = max(row, shard.start), min(row + len(batch), shard.stop)
-            for values in batch.slice(first - row, max(0, last - first)).to_pylist():
-                yield _record(values, job, file=shard.key, position=before + first, typed=True)
+            for fields in batch.slice(first - row, max(0, last - first)).to_pylist():
+                position = before + first
+                yield _record(fields, None, job, file=shard.key, position=position, typed=True)
                 first += 1
             row += len(batch)
             if row >= shard.stop:
@@ -238,49 +236,45 @@ def _csv_records(
             # A byte that is not UTF-8 becomes a lone surrogate, for which its row is rejected.
             yield text.decode(errors="surrogateescape")
 
-    csv.field_size_limit(_LONGEST_FIELD)
     try:
-        for cells in csv.reader(lines(), strict=True):
+        for _, cells in csv_cells(lines()):
             yield cells, end
     except csv.Error as error:
-        raise BatchError(f"{name} is not CSV at byte {end}: {error}.") from error
+        raise BatchError(f"{name} {error}.") from error
 
 
 def _record(
-    values: Mapping[str, Any], job: Job, *, file: str, position: int, typed: bool = False
+    fields: Fields, problem: str | None, job: Job, *, file: str, position: int, typed: bool = False
 ) -> Record:
-    """Make the record of a row from its fields.
+    """Make the record of a row from its fields, or from why it has none.
 
     Only metadata of Parquet is `typed`. JSON's becomes text, because a field may have another type
     in the next row.
     """
-    row_id: Any = f"{file}:{position}" if job.id is None else values.get(job.id)
-    text = values.get(job.text)
-    query = "" if job.query is None else values.get(job.query)
-    problem = _problem(values, job.text, text) or (job.query and _problem(values, job.query, query))
-    problem = problem or _problem_of_id(job, row_id)
+    if problem:
+        return Record(position, problem=problem)
+    row_id: Any = f"{file}:{position}" if job.id is None else fields.get(job.id)
+    problem = (
+        text_problem(fields, job.text)
+        or (job.query and text_problem(fields, job.query))
+        or _problem_of_id(job, row_id)
+    )
     if problem:
         return Record(position, _as_id(row_id), problem=problem)
-    metadata = tuple(values.get(name) for name in job.metadata)
-    kept = metadata if typed else tuple(map(_as_text, metadata))
-    return Record(position, _as_id(row_id), text or "", kept, query=query or "")
-
-
-def _problem(values: Mapping[str, Any], name: str, text: Any) -> str | None:
-    if name not in values:
-        names = ", ".join(map(repr, list(values)[:_NAMED])) or "no fields"
-        return f"has no field {name!r}; it has {names}"
-    if not isinstance(text, str):
-        return f"has no text in {name!r}: {type(text).__name__}"
-    if not text.strip():
-        return f"has no text in {name!r}: it is empty"
-    return None if _is_unicode(text) else f"is not valid Unicode in {name!r}"
+    metadata = tuple(fields.get(name) for name in job.metadata)
+    return Record(
+        position,
+        _as_id(row_id),
+        fields[job.text],
+        metadata if typed else tuple(map(_as_text, metadata)),
+        query=fields[job.query] if job.query else "",
+    )
 
 
 def _problem_of_id(job: Job, row_id: Any) -> str | None:
     if row_id is None or isinstance(row_id, (dict, list)) or not str(row_id):
         return f"has no id in {job.id!r}"
-    return None if _is_unicode(str(row_id)) else f"is not valid Unicode in {job.id!r}"
+    return unicode_problem(str(row_id), str(job.id))
 
 
 def _as_id(value: Any) -> str:
@@ -291,11 +285,3 @@ def _as_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value.encode(errors="replace").decode() if value else value
     return orjson.dumps(value).decode()
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -21,6 +21,7 @@ from jobs.embed.readers import (
 )
 from jobs.embed.worker import Counts, embed_shard, read_counts, space_of
 from jobs.errors import BatchError, ChangedModelError
+from jobs.rows import column_problem, header_problem
 from jobs.steps import Steps, given_settings, read_settings
 from jobs.storage import Folder, StoredFile, open_folder
 
@@ -297,11 +298,10 @@ def _length(folder: Folder, file: StoredFile) -> int:
 
 
 def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
-    for name in job.columns:
-        if names.count(name) != 1:
-            raise BatchError(
-                f"{file.key} has no column {name!r}; it has {', '.join(map(repr, names))}."
-            )
+    columns = [name for name in names if name in job.columns]
+    problems = [header_problem(columns), *(column_problem(names, name) for name in job.columns)]
+    if problem := next(filter(None, problems), None):
+        raise BatchError(f"{file.key} {problem}.")
 
 
 def _progress_key(shard: Shard, counts: Counts, milliseconds: int, memory_mb: int) -> str:

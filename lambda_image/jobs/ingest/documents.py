@@ -22,6 +22,15 @@ import orjson
 from embedder.core.chunking import Block, Chunker, read_blocks, split_front_matter
 from jobs.errors import BatchError
 from jobs.load.index_client import metadata_problem
+from jobs.rows import (
+    Fields,
+    cells_problem,
+    csv_cells,
+    csv_fields,
+    header_problem,
+    json_fields,
+    text_problem,
+)
 from jobs.storage import Folder
 
 #: Of an object.
@@ -210,55 +219,50 @@ def _scalar(text: str) -> Any:
 
 
 def _json_lines(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
-    def rows() -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(_decoded(data, content_type).split("\n"), 1):
-            if line.strip():
-                try:
-                    yield number, orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    raise RefusedDocumentError(f"line {number} is not JSON") from None
-
-    return "", {}, _rows(rows(), wanted)
+    lines = enumerate(_decoded(data, content_type).split("\n"), 1)
+    rows = (
+        (number, *json_fields(line, parse=orjson.loads)) for number, line in lines if line.strip()
+    )
+    return "", {}, _blocks(rows, wanted)
 
 
 def _csv(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
-    reader = csv.DictReader(io.StringIO(_decoded(data, content_type), newline=""), strict=True)
+    def rows() -> Iterator[tuple[int, Fields, str | None]]:
+        for number, cells in lines:
+            if cells:
+                fields, problem = csv_fields(header, cells)
+                if len(cells) < len(header):
+                    problem = cells_problem(header, cells)
+                values = {name: _scalar(fields[name]) for name in wanted if fields.get(name)}
+                yield number, {**fields, **values}, problem
 
-    def rows() -> Iterator[tuple[int, Any]]:
-        try:
-            names = reader.fieldnames or []
-            if len(set(names)) < len(names):
-                raise RefusedDocumentError("the first row has a column twice")
-            for row in reader:
-                if None in row or None in row.values():
-                    raise RefusedDocumentError(
-                        f"line {reader.line_num} has another number of fields than the first row"
-                    )
-                values = {name: _scalar(text) for name, text in row.items() if name in wanted}
-                yield reader.line_num, row | values
-        except csv.Error as error:
-            raise RefusedDocumentError(f"line {reader.line_num} is not CSV: {error}") from None
-
-    return "", {}, _rows(rows(), wanted)
+    lines = csv_cells(io.StringIO(_decoded(data, content_type), newline=""))
+    try:
+        _, header = next(lines, (1, []))
+        if problem := header_problem(header):
+            raise RefusedDocumentError(f"it {problem}")
+        return "", {}, _blocks(rows(), wanted)
+    except csv.Error as error:
+        raise RefusedDocumentError(f"it {error}") from None
 
 
-def _rows(rows: Iterable[tuple[int, Any]], wanted: Collection[str]) -> list[Block]:
+def _blocks(rows: Iterable[tuple[int, Fields, str | None]], wanted: Collection[str]) -> list[Block]:
     blocks = []
-    for number, row in islice(rows, _MAX_BLOCKS + 1):
-        if not isinstance(row, dict):
-            raise RefusedDocumentError(f"line {number} is not an object")
-        metadata = {name: row[name] for name in wanted if row.get(name) not in (None, "", [])}
+    for number, fields, problem in islice(rows, _MAX_BLOCKS + 1):
+        if problem:
+            raise RefusedDocumentError(f"line {number} {problem}")
+        metadata = {name: fields[name] for name in wanted if fields.get(name) not in (None, "", [])}
         for name, value in metadata.items():
             items = value if isinstance(value, list) else [value]
             if not all(isinstance(item, str | int | float) for item in items):
                 raise RefusedDocumentError(
                     f"line {number}: {name} must be text, a number, a boolean or a list of these"
                 )
-        text = row.get(_TEXT)
+        text = fields.get(_TEXT)
         if text is None:
-            text = "\n".join(f"{name}: {_shown(value)}" for name, value in row.items() if value)
+            text = "\n".join(f"{name}: {_shown(value)}" for name, value in fields.items() if value)
         if not isinstance(text, str):
-            raise RefusedDocumentError(f"line {number}: text must be a string")
+            raise RefusedDocumentError(f"line {number} {text_problem(fields, _TEXT)}")
         if text.strip():
             blocks.append(Block(text, (), number, metadata))
     return blocks

@@ -130,27 +130,40 @@ def test_a_row_of_csv_that_is_not_as_the_header_or_no_text_is_rejected(engine, j
     lines = map(json.loads, output.read(f"_rejected/{shard.part}.jsonl").splitlines())
     assert [line["problem"] for line in lines] == [
         "has 4 cells; the header has 3",
-        "has no field 'text'; it has 'id', 'lang'",
-        "is not valid Unicode in 'text'",
+        "has no text in 'text': null",
+        "is not UTF-8 in 'text'",
     ]
 
 
 #: A row, its id in the list of rejected rows, and the reason there.
 REJECTED: list[tuple[object, str | None, str]] = [
-    ("{broken", None, "is not JSON: unexpected character, expected a string key"),
-    ("[1]", None, "is not a JSON object: list"),
-    ({"id": "empty", "text": "  "}, "empty", "has no text in 'text': it is empty"),
-    ({"id": "none", "body": "secret"}, "none", "has no field 'text'; it has 'id', 'body'"),
-    ({"id": "number", "text": 5}, "number", "has no text in 'text': int"),
+    (
+        "{broken",
+        None,
+        "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    ),
+    ("[1]", None, "is not an object; found list"),
+    ({"id": "empty", "text": "  "}, "empty", "has no text in 'text': '  '"),
+    ({"id": "none", "body": "secret"}, "none", "has no 'text'; it has 'id', 'body'"),
+    ({"id": "number", "text": 5}, "number", "has no text in 'text': 5"),
+    ({"id": "list", "text": ["secret"]}, "list", "has no text in 'text': list"),
     ({"text": "secret"}, None, "has no id in 'id'"),
     (
         {"id": "long", "text": "secret " * 15},
         "long",
         "has 17 tokens, special tokens and prompt included; the model allows 16.",
     ),
-    ('{"id": "a", "text": "\\ud800"}', None, "is not JSON: no low surrogate in string"),
+    (
+        '{"id": "a", "text": "\\ud800"}',
+        None,
+        "is not JSON: no low surrogate in string: line 1 column 22 (char 21)",
+    ),
     ({"id": {"a": 1}, "text": "secret"}, "{'a': 1}", "has no id in 'id'"),
-    ('{"id": "a", "text": "secret", "text": "secret"}', None, "has a key twice in one object"),
+    (
+        '{"id": "a", "text": "secret", "text": "secret"}',
+        None,
+        "is not JSON: the key 'text' is twice in an object, and is allowed once",
+    ),
 ]
 
 

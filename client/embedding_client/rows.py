@@ -1,0 +1,158 @@
+"""Rows of JSON and CSV: their fields, and the reason why a row or its text is refused.
+
+`embed --file`, batch jobs and the ingestion of documents read rows by this module, so that each
+refuses a row with the same words. A reason continues after the row's position or the file's name,
+and quotes no text. `lambda_image/jobs/rows.py` is a link to this file, so it imports the standard
+library alone.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+#: The fields of a row.
+Fields = Mapping[str, Any]
+
+NOT_UTF8 = "is not UTF-8"
+#: Characters of a field of CSV. Python's own limit is 131,072.
+_LONGEST_CELL = 1 << 27
+#: Names of fields that a reason lists.
+_LISTED = 20
+
+
+def text_problem(fields: Fields, name: str) -> str | None:
+    """Return why a field is no text to embed, or None."""
+    if name not in fields:
+        names = ", ".join(map(repr, list(fields)[:_LISTED])) or "no fields"
+        return f"has no {name!r}; it has {names}"
+    text = fields[name]
+    if isinstance(text, str) and text.strip():
+        return unicode_problem(text, name)
+    if isinstance(text, str):
+        value = repr(text)
+    elif text is None or isinstance(text, bool | int | float):
+        value = json.dumps(text)
+    else:
+        value = type(text).__name__
+    return f"has no text in {name!r}: {value:.60}"
+
+
+def unicode_problem(text: str, name: str) -> str | None:
+    """Return why a field's text is not Unicode, or None.
+
+    A byte that is not UTF-8 is a lone surrogate by the error handler `surrogateescape`.
+    """
+    if is_unicode(text):
+        return None
+    try:
+        text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return f"has a lone surrogate, which is not valid Unicode, in {name!r}"
+    return f"{NOT_UTF8} in {name!r}"
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON in which no object has a key twice: the last one would win without a word."""
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} is twice in an object, and is allowed once")
+    return fields
+
+
+def json_fields(
+    line: str | bytes, *, parse: Callable[[str], Any] = parse_json, string_name: str | None = None
+) -> tuple[Fields, str | None]:
+    """Return the fields of an object in JSON, and why it has none.
+
+    With a `string_name`, a string is an object with a field of this name. `parse` decides what is
+    JSON; a line that the standard library refuses, too, is refused in its words.
+    """
+    text = line.decode(errors="surrogateescape") if isinstance(line, bytes) else line
+    text = text.rstrip("\r\n")
+    if not is_unicode(text):
+        return {}, NOT_UTF8
+    try:
+        value = parse(text)
+    except (ValueError, RecursionError) as error:
+        return {}, _not_json(text, error)
+    return object_fields(value, string_name=string_name)
+
+
+def _not_json(text: str, error: Exception) -> str:
+    try:
+        parse_json(text)
+    except (ValueError, RecursionError) as own:
+        error = own
+    return f"is not JSON: {error}"
+
+
+def object_fields(value: Any, *, string_name: str | None = None) -> tuple[Fields, str | None]:
+    """Return the fields of a parsed value, as `json_fields` does."""
+    if isinstance(value, dict):
+        return value, None
+    if string_name is None:
+        return {}, f"is not an object; found {type(value).__name__}"
+    if isinstance(value, str):
+        return {string_name: value}, None
+    return {}, f"is neither an object nor a string; found {type(value).__name__}"
+
+
+def csv_cells(lines: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield each row's first line, from 1, and its cells; a blank line has none.
+
+    Raises:
+        csv.Error: The lines are not CSV.
+    """
+    csv.field_size_limit(_LONGEST_CELL)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        end = 0
+        for cells in reader:
+            yield end + 1, cells
+            end = reader.line_num
+    except csv.Error as error:
+        raise csv.Error(f"is not CSV: line {reader.line_num}: {error}") from error
+
+
+def csv_fields(header: Sequence[str], cells: Sequence[str]) -> tuple[Fields, str | None]:
+    """Return the cells by the names of the header, None for those that are missing."""
+    fields = dict(zip_longest(header, cells[: len(header)]))
+    return fields, cells_problem(header, cells) if len(cells) > len(header) else None
+
+
+def cells_problem(header: Sequence[str], cells: Sequence[str]) -> str:
+    """Return why a row has too many or too few cells."""
+    return f"has {len(cells)} cell{'s' * (len(cells) != 1)}; the header has {len(header)}"
+
+
+def header_problem(names: Sequence[str]) -> str | None:
+    """Return why a header is refused, or None."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if not repeated:
+        return None
+    listed = ", ".join(map(repr, repeated))
+    return f"has more than one column named {listed}. Column names must be unique"
+
+
+def column_problem(names: Sequence[str], name: str) -> str | None:
+    """Return why a file has not the column, or None."""
+    if name in names:
+        return None
+    return f"has no column {name!r}; it has {', '.join(map(repr, names)) or 'no columns'}"

@@ -1,0 +1,1 @@
+../../client/embedding_client/rows.py
