@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from embedder.core import errors
 from embedder.core.artifact import Artifact, Manifest, load_artifacts
 from embedder.core.planning import TOKEN_BUDGET
-from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
+from embedder.core.settings import DEFAULT_CACHE_ENTRIES, EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a start imports what its models need
     from embedder.core.engine import Engine
     from embedder.core.loaded_model import LoadedModel
     from embedder.core.model_runner import InferenceSession
-    from embedder.core.search import Searchable
+    from embedder.core.search import SearchIndex
     from embedder.http.search_prefixes import SearchPrefixes
 
 #: What Python, numpy, ONNX Runtime and a request take besides weights. Source: docs/performance.md.
@@ -26,7 +26,7 @@ _PROGRAM_MB = 63
 
 
 def build_router(
-    settings: Settings,
+    settings: EmbedderSettings,
     *,
     wrap: Callable[[InferenceSession], InferenceSession] | None = None,
     run_tokens: int = TOKEN_BUDGET,
@@ -61,12 +61,12 @@ def build_router(
 
 def _load(
     artifact: Artifact,
-    settings: Settings,
+    settings: EmbedderSettings,
     options: Mapping[str, Any],
     *,
     alone: bool,
-    dense: Searchable | None,
-) -> tuple[LoadedModel, Searchable | None]:
+    dense: SearchIndex | None,
+) -> tuple[LoadedModel, SearchIndex | None]:
     """Load a model with these options, and its index.
 
     `dense` is the index of the embedding model that is served together with this one.
@@ -93,7 +93,7 @@ def _load(
     return Reranker.load(artifact, **options), None
 
 
-def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
+def _check_memory(artifacts: Sequence[Artifact], settings: EmbedderSettings) -> None:
     """Refuse models that together do not fit: Lambda would end the process without a message."""
     # The rows of a table are read from the file, and take no memory that is not given back.
     files = (entry for artifact in artifacts for entry in artifact.manifest.files.items())
@@ -107,7 +107,7 @@ def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
         )
 
 
-def _check_reranker(name: str, settings: Settings, *, alone: bool) -> None:
+def _check_reranker(name: str, settings: EmbedderSettings, *, alone: bool) -> None:
     """Refuse settings that only an embedding model can have."""
     if alone and (settings.index is not None or settings.vector_index is not None):
         raise errors.SettingsError(
@@ -121,7 +121,7 @@ def _check_reranker(name: str, settings: Settings, *, alone: bool) -> None:
         )
 
 
-def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
+def _artifact_folder(settings: EmbedderSettings) -> str | os.PathLike[str]:
     if settings.artifact_location is None:
         return settings.artifact
     if settings.region is None:
@@ -140,7 +140,7 @@ def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
     )
 
 
-def _index(settings: Settings, engine: Engine) -> Searchable | None:
+def _index(settings: EmbedderSettings, engine: Engine) -> SearchIndex | None:
     spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
     if settings.vector_index is not None:
         # Imported when it is needed: TLS alone takes 30 ms of a start.
@@ -156,7 +156,7 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
     return load_index(settings.index, spaces=spaces)
 
 
-def _prefixes(settings: Settings) -> SearchPrefixes | None:
+def _prefixes(settings: EmbedderSettings) -> SearchPrefixes | None:
     if settings.search_prefixes is None:
         return None
     if settings.vector_index is None:
@@ -170,9 +170,9 @@ def _prefixes(settings: Settings) -> SearchPrefixes | None:
 
 
 def _sparse_index(
-    settings: Settings, manifest: Manifest, dense: Searchable | None, *, alone: bool
-) -> Searchable | None:
-    """Return the carried postings, which have the texts of the vectors next to them, if any."""
+    settings: EmbedderSettings, manifest: Manifest, dense: SearchIndex | None, *, alone: bool
+) -> SearchIndex | None:
+    """Return the local postings, which have the texts of the vectors next to them, if any."""
     if alone and settings.vector_index is not None:
         raise errors.SettingsError(
             f"{manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
@@ -180,10 +180,10 @@ def _sparse_index(
         )
     if settings.index is None:
         return None
-    from embedder.core.search import SearchIndex  # noqa: PLC0415
+    from embedder.core.search import DenseIndex  # noqa: PLC0415
     from embedder.core.sparse import load_sparse_index  # noqa: PLC0415
 
-    carried = dense if isinstance(dense, SearchIndex) else None
-    if carried is None and not alone:
+    local = dense if isinstance(dense, DenseIndex) else None
+    if local is None and not alone:
         return None
-    return load_sparse_index(settings.index, manifest, dense=carried)
+    return load_sparse_index(settings.index, manifest, dense=local)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, get_args, get_t
 import orjson
 
 from embedder.core.errors import EmbedderError, fault
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError, IncompleteJobError, RejectedRowsError
 from jobs.storage import Folder, open_folder
 
@@ -191,7 +191,9 @@ class Steps:
         return step(event)
 
 
-def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+def logged(
+    steps: Steps, settings: EmbedderSettings
+) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """Return Lambda's handler of the steps, `handler(event, context)`, which logs each step.
 
     The metrics of an item are written if the result says that this run has `written` it. The
@@ -272,7 +274,7 @@ def json_lines(values: Iterable[Any]) -> bytes:
 
 
 def _record(
-    settings: Settings, result: Mapping[str, Any], metrics: Mapping[str, tuple[str, str]]
+    settings: EmbedderSettings, result: Mapping[str, Any], metrics: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     """Return a record in Embedded Metric Format, of which CloudWatch makes metrics.
 

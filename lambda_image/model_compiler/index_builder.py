@@ -30,8 +30,8 @@ from tqdm import tqdm
 from embedder.core.artifact import Artifact, load_artifacts
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.search import About
-from embedder.core.sparse import SparseEncoder, SparseVector, make_postings
+from embedder.core.search import EntryMetadata
+from embedder.core.sparse import SparseEncoder, TokenWeights, make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 
@@ -69,7 +69,7 @@ def build_index(
     *,
     dimensions: int | None = None,
     prompt: str | None = None,
-    about: Sequence[About] | None = None,
+    about: Sequence[EntryMetadata] | None = None,
     cache: "VectorCache | None" = None,
     progress: bool = False,
 ) -> str:
@@ -121,7 +121,7 @@ def build_index(
     return space
 
 
-def _entry(text: str, about: About) -> dict[str, Any]:
+def _entry(text: str, about: EntryMetadata) -> dict[str, Any]:
     return {"id": about.id, "text": text, "metadata": about.metadata}
 
 
@@ -210,16 +210,16 @@ def _write_vectors(
     return space
 
 
-def _packed(vector: npt.NDArray[np.float32] | SparseVector) -> bytes:
+def _packed(vector: npt.NDArray[np.float32] | TokenWeights) -> bytes:
     """Return a vector as bytes: its floats; if it is sparse, after the indices of these."""
-    if isinstance(vector, SparseVector):
+    if isinstance(vector, TokenWeights):
         return vector.indices.tobytes() + vector.values.tobytes()
     return vector.tobytes()
 
 
-def _sparse(packed: bytes) -> SparseVector:
+def _sparse(packed: bytes) -> TokenWeights:
     indices, values = np.frombuffer(packed, np.uint32).reshape(2, -1)
-    return SparseVector(indices, values.view(np.float32))
+    return TokenWeights(indices, values.view(np.float32))
 
 
 def read_texts(path: Path) -> list[str]:

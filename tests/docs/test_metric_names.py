@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import embedding_kit
 from embedder.core.engine import Engine
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
@@ -49,7 +49,7 @@ def passages() -> Iterator[tuple[str, str]]:
 def telemetry(capsys: pytest.CaptureFixture[str]) -> tuple[set[str], set[str]]:
     """Return the names in the embedder's metrics record, and the fields of its log line."""
     engine = Engine(manifest_of(), WordTokenizer(), HashSession())
-    router = router_of(engine, telemetry=Telemetry(Settings(artifact="")))
+    router = router_of(engine, telemetry=Telemetry(EmbedderSettings(artifact="")))
     post(router, "/embed", {"inputs": ["x", "y z"]})
     line, record = map(json.loads, capsys.readouterr().out.splitlines())
     names: set[str] = set()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
 from embedder.core.engine import Engine
-from embedder.core.search import SearchIndex
+from embedder.core.search import DenseIndex
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
@@ -120,7 +120,7 @@ def router_of(
     index = None
     if entries is not None:
         embeddings = engine.embed(entries)
-        index = SearchIndex(entries, embeddings.vectors, embeddings.vector_space)
+        index = DenseIndex(entries, embeddings.vectors, embeddings.vector_space)
     return Router(ServedModel(engine, index), telemetry=telemetry, mcp=mcp)
 
 

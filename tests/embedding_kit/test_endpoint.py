@@ -11,7 +11,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 import embedding_kit
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedding_kit import (
     Callers,
     EmbeddingEndpoint,
@@ -40,7 +40,7 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     template = endpoint_template(function=settings, name="staging")
     functions = of_kind(template, "AWS::Lambda::Function")
     (function,) = (each for each in functions if each["Timeout"] == 20)
-    parsed = Settings.from_env(function["Environment"]["Variables"])
+    parsed = EmbedderSettings.from_env(function["Environment"]["Variables"])
     assert parsed.truncate == "left"
     assert parsed.cache_entries == 0
     assert parsed.environment == "staging"

@@ -8,7 +8,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedding_kit import (
     AlarmSettings,
     EmbeddingService,
@@ -89,7 +89,7 @@ def test_the_server_knows_its_variables_and_is_given_time(open_template, templat
     variables = variables_of(open_template)
     settings = parse([], variables)
     rest = {name: text for name, text in variables.items() if not name.startswith(PREFIX)}
-    assert Settings.from_env(rest).environment == "test"
+    assert EmbedderSettings.from_env(rest).environment == "test"
     assert settings.no_keys
     assert settings.drain < container_of(open_template)["StopTimeout"] <= 120
     assert settings.keep_alive > 60

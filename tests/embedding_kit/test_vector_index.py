@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 from constructs import Construct
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, allowed, of_kind, statements
@@ -144,7 +144,7 @@ def test_the_endpoint_gets_the_index_and_may_query_it(synthesize, model):
         if "EMBEDDING_VECTOR_INDEX" in properties.get("Environment", {}).get("Variables", {})
     )
     assert variables["EMBEDDING_VECTOR_INDEX"] == INDEX
-    assert Settings.from_env(variables)
+    assert EmbedderSettings.from_env(variables)
     policies = json.dumps(statements(template))
     assert "s3vectors:QueryVectors" in policies
     assert "s3vectors:PutVectors" not in policies

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.embed.job import Job
 from jobs.errors import BatchError
 from jobs.load.run import LoadSettings
 from jobs.steps import Steps, logged, read_settings
 
 CONTEXT = SimpleNamespace(aws_request_id="request-1")
-SETTINGS = Settings(
+SETTINGS = EmbedderSettings(
     artifact=Path(), metrics_namespace="Kit", environment="staging", function_name="batch-staging"
 )
 SECRET = "Zanzibar-4711"

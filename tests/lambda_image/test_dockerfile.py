@@ -140,9 +140,9 @@ def test_an_image_installs_what_uv_lock_pins(stages, prefix):
 
 def test_the_artifact_lies_where_the_embedder_looks_for_it():
     """The embedder's default paths are those of the image."""
-    from embedder.core.settings import Settings
+    from embedder.core.settings import EmbedderSettings
 
-    artifact = Path(Settings.from_env({"LAMBDA_TASK_ROOT": "/var/task"}).artifact)
+    artifact = Path(EmbedderSettings.from_env({"LAMBDA_TASK_ROOT": "/var/task"}).artifact)
     text = DOCKERFILE.read_text()
     assert f"--output layer{artifact}" in text
     assert f"--output layer{artifact.with_name('index')}" in text

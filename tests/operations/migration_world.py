@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from botocore.session import get_session
 
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index
+from embedder.core.s3_vectors import SPACE_TAG, S3VectorsIndex, open_index
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedding_kit.image_identity import index_id
@@ -139,7 +139,7 @@ class World:
     mixed: int = 0
     #: Whether documents change meanwhile.
     changes: bool = True
-    opened: list[VectorIndex] = field(default_factory=list)
+    opened: list[S3VectorsIndex] = field(default_factory=list)
     rng: random.Random = field(default_factory=lambda: random.Random(31))
 
     def write(self, what: str, which: object = None) -> None:

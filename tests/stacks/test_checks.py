@@ -12,7 +12,7 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
@@ -50,7 +50,7 @@ def test_a_function_knows_all_of_its_variables(synthesized, name):
     assert functions
     for function in functions:
         given = function.get("Environment", {}).get("Variables", {})
-        assert Settings.from_env({key: str(value) for key, value in given.items()})
+        assert EmbedderSettings.from_env({key: str(value) for key, value in given.items()})
 
 
 @pytest.mark.parametrize(

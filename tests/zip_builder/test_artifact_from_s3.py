@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedder.application import build_router
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip
@@ -80,5 +80,5 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact, tmp_path, with_arti
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer["statusCode"] == 200
-    expected = post(build_router(Settings(artifact=minilm_artifact.folder)), "/", BODY)
+    expected = post(build_router(EmbedderSettings(artifact=minilm_artifact.folder)), "/", BODY)
     assert json.loads(answer["body"]) == json.loads(expected.body)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from embedder.core.errors import SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.server.settings import PREFIX, parse
 from embedding_client._arguments import whole
 from embedding_kit.programs import exit_with
@@ -102,7 +102,7 @@ def _become_server(arguments: Sequence[str]) -> int:
     program = server_command(flags, os.environ)
     settings = parse(program[3:], os.environ)
     of_model = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-    Settings.from_env(of_model)
+    EmbedderSettings.from_env(of_model)
     _check_port(settings.host, settings.port)
     artifact, index = _built(options)
     environ = {**os.environ, "EMBEDDING_ARTIFACT": str(artifact)}

@@ -14,7 +14,7 @@ from embedder.core.artifact import load_artifacts
 from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.search import About
+from embedder.core.search import EntryMetadata
 from embedder.core.sparse import SparseEncoder
 from embedding_client._errors import counted
 from jobs.errors import BatchError
@@ -47,7 +47,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
     chunker = Chunker(engine.request_tokenizer)
     source = open_folder(folder)
     texts: list[str] = []
-    about: list[About] = []
+    about: list[EntryMetadata] = []
     documents = 0
     for file in source.files():
         if not is_document(file.key):
@@ -61,7 +61,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
             continue
         documents += 1
         texts += [chunk.pop("text") for chunk in chunks.values()]
-        about += [About(name, chunk) for name, chunk in chunks.items()]
+        about += [EntryMetadata(name, chunk) for name, chunk in chunks.items()]
     with closing(VectorCache(output.with_name(f"{output.name}.vectors"))) as cache:
         build_index(
             texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True

@@ -20,7 +20,7 @@ from embedder.aws_lambda.function_url import (
     to_payload_v2,
 )
 from embedder.core.errors import ClientError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord, Telemetry
 
@@ -48,7 +48,7 @@ def _deadline(context: Any) -> float | None:
     return float(time.monotonic() + remaining() / 1000 - _RESERVE_SECONDS)
 
 
-def _start(settings: Settings) -> Router:
+def _start(settings: EmbedderSettings) -> Router:
     router = build_router(settings, telemetry=Telemetry(settings))
     if settings.initialization != "on-demand":
         # With provisioned concurrency or SnapStart no request waits for this: warm the model.
@@ -61,7 +61,7 @@ def _start(settings: Settings) -> Router:
     return router
 
 
-_router = _start(Settings.from_env(os.environ))
+_router = _start(EmbedderSettings.from_env(os.environ))
 # The objects made so far stay alive, so the garbage collector need not traverse them.
 gc.freeze()
 gc.enable()

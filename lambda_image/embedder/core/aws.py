@@ -45,7 +45,7 @@ _HOSTS = frozenset(
 )
 
 
-class Response(NamedTuple):
+class AwsResponse(NamedTuple):
     """A response; names of `headers` are in lower case."""
 
     status: int
@@ -87,7 +87,7 @@ class ConnectionPool:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         timeout: float,
-    ) -> Response:
+    ) -> AwsResponse:
         """Send a request and read its response; `timeout` is for each wait, in seconds.
 
         A connection that the server closed while it was idle is replaced by a new one. The request
@@ -114,7 +114,7 @@ class ConnectionPool:
 
     def _exchange(
         self, connection: http.client.HTTPConnection, timeout: float, *request: Any
-    ) -> Response:
+    ) -> AwsResponse:
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
@@ -131,7 +131,7 @@ class ConnectionPool:
         elif connection.sock is not None:
             self._idle.append((connection, time.time()))
         fields = {name.lower(): value for name, value in response.getheaders()}
-        return Response(response.status, fields, content)
+        return AwsResponse(response.status, fields, content)
 
     def _reusable(self) -> http.client.HTTPConnection | None:
         while (last := self._last_idle()) is not None:
@@ -216,7 +216,7 @@ def sign(
     return signed
 
 
-class NoCredentialsError(Exception):
+class MissingCredentialsError(Exception):
     """There are no credentials, or the endpoint did not give them."""
 
 
@@ -240,7 +240,7 @@ class CredentialsProvider:
         self._asking = threading.Lock()
 
     def get(self) -> Credentials:
-        """Return the credentials to sign with, or raise `NoCredentialsError`."""
+        """Return the credentials to sign with, or raise `MissingCredentialsError`."""
         environ = self._environ
         access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret:
@@ -263,7 +263,7 @@ class CredentialsProvider:
             kept = self._temporary
             if kept is None or kept is old:
                 kept = self._temporary = self._asked()
-        except NoCredentialsError:
+        except MissingCredentialsError:
             # The endpoint may fail for a moment, and these are still valid.
             if old is None or not valid:
                 raise
@@ -277,13 +277,13 @@ class CredentialsProvider:
         relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = _ECS + relative if relative else environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         if not url:
-            raise NoCredentialsError(
+            raise MissingCredentialsError(
                 "There are no AWS credentials in the environment: neither AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, nor a container endpoint."
             )
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _HOSTS:
-            raise NoCredentialsError(
+            raise MissingCredentialsError(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https://, or a host of this machine."
             )
         headers = {"host": parts.netloc, "accept": "application/json"}
@@ -295,11 +295,11 @@ class CredentialsProvider:
         try:
             answer = pool.request("GET", target, headers=headers, timeout=_TIMEOUT_SECONDS)
         except (OSError, http.client.HTTPException) as error:
-            raise NoCredentialsError("The container endpoint did not respond.") from error
+            raise MissingCredentialsError("The container endpoint did not respond.") from error
         finally:
             pool.close()
         if answer.status != 200:
-            raise NoCredentialsError(f"The container endpoint responded with {answer.status}.")
+            raise MissingCredentialsError(f"The container endpoint responded with {answer.status}.")
         return _parsed(answer.body)
 
     def _token(self) -> str | None:
@@ -310,7 +310,7 @@ class CredentialsProvider:
             with open(path, encoding="ascii") as file:
                 return file.read().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise NoCredentialsError(
+            raise MissingCredentialsError(
                 "The file of AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read."
             ) from error
 
@@ -327,4 +327,6 @@ def _parsed(body: bytes) -> _Temporary:
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         # Without the cause's text, which may quote a secret.
-        raise NoCredentialsError("The container endpoint's response has no credentials.") from error
+        raise MissingCredentialsError(
+            "The container endpoint's response has no credentials."
+        ) from error

@@ -28,7 +28,7 @@ class ArtifactDownloadError(StartError):
 
 
 class IndexFolderError(StartError):
-    """The carried search index cannot be served."""
+    """The local search index cannot be served."""
 
 
 class AnswerableError(EmbedderError):

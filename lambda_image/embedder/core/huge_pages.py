@@ -10,7 +10,7 @@ pages. Where either does not know how, nothing happens and the process starts as
 import ctypes
 
 _PAGE = 2 << 20
-# Of glibc's malloc.h.
+# From glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
@@ -20,7 +20,7 @@ _FROM_HEAP = 32 << 20
 _BLOCK = _FROM_HEAP - _PAGE
 #: mallopt takes an int.
 _LARGEST = (1 << 31) - 4 * _PAGE
-#: Of Linux's mman.h.
+#: From Linux's mman.h.
 _MADV_HUGEPAGE = 14
 
 
@@ -30,11 +30,11 @@ class _MallInfo(ctypes.Structure):
     _fields_ = (("others", ctypes.c_size_t * 9), ("keepcost", ctypes.c_size_t))
 
 
-def back_heap_with_huge_pages(size: int, *, sure: int = 0) -> bool:
+def back_heap_with_huge_pages(size: int, *, prefaulted: int = 0) -> bool:
     """Have `size` bytes of free space in the heap, in large pages; say whether the system took it.
 
-    Pages of the bytes that are `sure` to be written are allocated now: later, while files are read,
-    the same pages take longer. The other pages are allocated when they are written to.
+    The pages of `prefaulted` bytes, which will all be written to, are allocated now: later, while
+    files are read, the same pages take longer. The others are allocated when they are written to.
     """
     try:
         library = ctypes.CDLL(None)
@@ -65,7 +65,7 @@ def back_heap_with_huge_pages(size: int, *, sure: int = 0) -> bool:
     if end <= start or madvise(start, end - start, _MADV_HUGEPAGE) != 0:
         return False
     # Held while they are written to, so that no other allocation is in them.
-    sizes = [min(_BLOCK, sure - before) for before in range(0, sure, _BLOCK)]
+    sizes = [min(_BLOCK, prefaulted - start) for start in range(0, prefaulted, _BLOCK)]
     held = [(address, length) for length in sizes if (address := malloc(length)) is not None]
     for address, length in held:
         for page in range(-(-address // _PAGE) * _PAGE, address + length, _PAGE):

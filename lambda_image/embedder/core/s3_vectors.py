@@ -15,8 +15,8 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core import errors
-from embedder.core.aws import ConnectionPool, CredentialsProvider, NoCredentialsError, sign
-from embedder.core.search import Match, Searchable
+from embedder.core.aws import ConnectionPool, CredentialsProvider, MissingCredentialsError, sign
+from embedder.core.search import IndexMatch, SearchIndex
 
 if TYPE_CHECKING:  # see startup
     import numpy as np
@@ -61,21 +61,21 @@ class RejectedError(S3VectorsError):
     """S3 Vectors does not accept the request."""
 
 
-class ThrottledError(S3VectorsError):
+class S3VectorsThrottledError(S3VectorsError):
     """There are too many requests."""
 
 
-class UnavailableError(S3VectorsError):
+class S3VectorsUnavailableError(S3VectorsError):
     """There is no valid response, or the service failed."""
 
 
 _ERRORS: Mapping[int, type[S3VectorsError]] = {
     403: AccessDeniedError,
     404: IndexNotFoundError,
-    408: UnavailableError,
-    429: ThrottledError,
+    408: S3VectorsUnavailableError,
+    429: S3VectorsThrottledError,
 }
-_RETRIED = (ThrottledError, UnavailableError)
+_RETRIED = (S3VectorsThrottledError, S3VectorsUnavailableError)
 
 
 class S3VectorsClient:
@@ -101,7 +101,7 @@ class S3VectorsClient:
         """Call ListTagsForResource and return the tags; see `query`."""
         tags = self._call("GET", f"/tags/{quote(arn, safe='')}", b"", deadline).get("tags")
         if not isinstance(tags, dict):
-            raise UnavailableError("The response has no tags.")
+            raise S3VectorsUnavailableError("The response has no tags.")
         return tags
 
     def forget(self) -> None:
@@ -131,7 +131,7 @@ class S3VectorsClient:
             headers["content-type"] = "application/json"
         left = deadline - time.monotonic()
         if left <= 0:
-            raise UnavailableError("There is no time left.")
+            raise S3VectorsUnavailableError("There is no time left.")
         try:
             # Signed anew for each attempt: the time is part of the signature.
             signed = sign(
@@ -146,26 +146,26 @@ class S3VectorsClient:
             answer = self._pool.request(
                 method, path, headers=signed, body=body, timeout=min(left, _RESPONSE_SECONDS)
             )
-        except NoCredentialsError as error:
+        except MissingCredentialsError as error:
             raise AccessDeniedError("There are no credentials.") from error
         except (OSError, http.client.HTTPException) as error:
-            raise UnavailableError("There was no response.") from error
+            raise S3VectorsUnavailableError("There was no response.") from error
         if answer.status == 200:
             try:
                 value = orjson.loads(answer.body)
             except orjson.JSONDecodeError as error:
-                raise UnavailableError("The response is not JSON.") from error
+                raise S3VectorsUnavailableError("The response is not JSON.") from error
             if isinstance(value, dict):
                 return value
-            raise UnavailableError("The response is not an object.")
-        others = UnavailableError if answer.status >= 500 else RejectedError
+            raise S3VectorsUnavailableError("The response is not an object.")
+        others = S3VectorsUnavailableError if answer.status >= 500 else RejectedError
         kind = _ERRORS.get(answer.status, others)
         # The name that AWS gives the error, such as `ValidationException`; never its message.
         name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
         raise kind(f"{answer.status} {name}".strip())
 
 
-class VectorIndex(Searchable):
+class S3VectorsIndex(SearchIndex):
     """An index of S3 Vectors; its search is approximate.
 
     The model serves vectors of `spaces`, one for each allowed number of dimensions.
@@ -214,8 +214,8 @@ class VectorIndex(Searchable):
         *,
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,
-    ) -> list[Match]:
-        """See `Searchable`."""
+    ) -> list[IndexMatch]:
+        """See `SearchIndex`."""
         parameters: dict[str, Any] = {
             "indexArn": self._arn,
             "topK": num_results,
@@ -225,7 +225,7 @@ class VectorIndex(Searchable):
         }
         if where is not None:
             parameters["filter"] = where
-        matches: list[Match] = []
+        matches: list[IndexMatch] = []
         try:
             while True:
                 page = self._client.query(parameters, deadline=deadline)
@@ -267,7 +267,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
     return parts[3], f"https://s3vectors.{parts[3]}.{suffix}"
 
 
-def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> VectorIndex:
+def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> S3VectorsIndex:
     """Connect to an index, by default in its region; one of another space is a `StartError`.
 
     An index without vectors and one that does not answer are no reason not to start: the endpoint
@@ -275,7 +275,7 @@ def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> Vect
     """
     region, usual = parse_arn(arn)
     client = S3VectorsClient(region=region, endpoint=endpoint or usual)
-    index = VectorIndex(arn, client, spaces=spaces)
+    index = S3VectorsIndex(arn, client, spaces=spaces)
     try:
         index.prepare(time.monotonic() + _START_SECONDS)
     except errors.ForeignIndexError as error:
@@ -286,10 +286,10 @@ def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> Vect
     return index
 
 
-def _match(vector: Mapping[str, Any]) -> Match:
+def _match(vector: Mapping[str, Any]) -> IndexMatch:
     metadata = dict(vector.get("metadata") or {})
     text = metadata.pop(_TEXT, None)
-    return Match(
+    return IndexMatch(
         text=text if isinstance(text, str) else None,
         position=None,
         score=1.0 - float(vector["distance"]),

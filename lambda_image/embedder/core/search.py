@@ -1,6 +1,6 @@
-"""The protocol of an index that can be searched, and the one that an image may carry.
+"""The base of indexes that can be searched, and the local ones, which the image carries.
 
-The carried index has entries and their vectors, and is searched by brute force. A matrix product
+The local index has entries and their vectors, and is searched by brute force. A matrix product
 over 100,000 vectors of 384 floats takes about 10 ms, which is enough for what fits into an image;
 beyond that, `embedder.core.s3_vectors` searches an index of S3 Vectors.
 """
@@ -21,24 +21,24 @@ if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 FORMAT_VERSION = 1
-#: The most entries that one search of a carried index returns.
+#: The most entries that one search of a local index returns.
 MAX_RESULTS = 1000
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class Match(NamedTuple):
+class IndexMatch(NamedTuple):
     """An entry of an index and the cosine of its angle to the query."""
 
     #: None if the index does not have it.
     text: str | None
-    #: Its place in a carried index, from 0.
+    #: Its place in a local index, from 0.
     position: int | None
     score: float
     id: str
     metadata: Mapping[str, Any] = _NONE
 
 
-class Searchable:
+class SearchIndex:
     """An index that can be searched."""
 
     #: The most entries that one search returns.
@@ -68,7 +68,7 @@ class Searchable:
         *,
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,
-    ) -> list[Match]:
+    ) -> list[IndexMatch]:
         """Return the entries most similar to a query, best first, up to `num_results`.
 
         The query is float32 [dimensions], of length 1, of the index's vector space. `where` says
@@ -84,17 +84,17 @@ class Searchable:
         """Drop what a snapshot must not carry."""
 
 
-class About(NamedTuple):
-    """What an entry of a carried index may have besides its text."""
+class EntryMetadata(NamedTuple):
+    """An id and metadata, which an entry of a local index may have besides its text."""
 
     id: str
     metadata: Mapping[str, Any]
 
 
-class CarriedIndex(Searchable):
+class LocalIndex(SearchIndex):
     """Texts, and the vectors or postings that a search reads.
 
-    Without `about`, the id of a text is its position.
+    Without `metadata`, the id of a text is its position.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class CarriedIndex(Searchable):
         texts: Sequence[str],
         searched: Any,
         vector_space: str,
-        about: Sequence[About] | None = None,
+        metadata: Sequence[EntryMetadata] | None = None,
     ) -> None:
-        self.texts, self.searched, self.about = texts, searched, about
+        self.texts, self.searched, self.metadata = texts, searched, metadata
         self.vector_space, self.entries = vector_space, len(texts)
-        self.takes_filter = about is not None
+        self.takes_filter = metadata is not None
 
     def scores(self, query: Any) -> npt.NDArray[Any]:
         """Return the score of each entry, float [n]; an entry of -inf is not found."""
@@ -119,13 +119,13 @@ class CarriedIndex(Searchable):
         *,
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
-    ) -> list[Match]:
-        """See `Searchable`; entries of equal scores are in index order."""
+    ) -> list[IndexMatch]:
+        """See `SearchIndex`; entries of equal scores are in index order."""
         scores = self.scores(query)
         if where is not None:
-            from embedder.core.matching import matches  # noqa: PLC0415 - on demand
+            from embedder.core.metadata_matching import matches  # noqa: PLC0415 - on demand
 
-            kept = [matches(where, each.metadata) for each in self.about or ()]
+            kept = [matches(where, each.metadata) for each in self.metadata or ()]
             scores = np.where(kept, scores, -np.inf)
         count = min(num_results, int(np.count_nonzero(scores > -np.inf)))
         if not count:
@@ -137,17 +137,17 @@ class CarriedIndex(Searchable):
         equal = np.flatnonzero(scores == lowest)[: count - len(above)]
         best = np.concatenate([above[np.argsort(-scores[above], kind="stable")], equal])
         return [
-            Match(
+            IndexMatch(
                 self.texts[position],
                 position,
                 float(scores[position]),
-                *(self.about[position] if self.about else (str(position), _NONE)),
+                *(self.metadata[position] if self.metadata else (str(position), _NONE)),
             )
             for position in best.tolist()
         ]
 
 
-class SearchIndex(CarriedIndex):
+class DenseIndex(LocalIndex):
     """Entries and their dense vectors, float32 [n, dimensions], rows of length 1."""
 
     def scores(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -155,7 +155,7 @@ class SearchIndex(CarriedIndex):
         return self.searched @ query  # type: ignore[no-any-return]
 
 
-def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
+def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> DenseIndex:
     """Read an index of one of the spaces that the model serves.
 
     The folder has `manifest.json`, `vectors.npy` and `entries.json`.
@@ -163,20 +163,20 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
     Raises:
         IndexFolderError: if it is incomplete, of a newer format, or of another space.
     """
-    texts, about, space = read_entries(folder, spaces=spaces)
+    texts, metadata, space = read_entries(folder, spaces=spaces)
     vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)
     shape = (len(texts), int(space.rpartition("/")[2]))
     if vectors.shape != shape:
         raise IndexFolderError(
             f"{folder} has vectors of shape {vectors.shape}; its manifest says {shape}."
         )
-    return SearchIndex(texts, vectors, space, about)
+    return DenseIndex(texts, vectors, space, metadata)
 
 
 def read_space(
     folder: str | os.PathLike[str], *, spaces: Sequence[str], field: str = "vector_space"
 ) -> tuple[str, int]:
-    """Return the vector space of a carried index, from that field of its manifest, and its size."""
+    """Return the vector space of a local index, from that field of its manifest, and its size."""
     where = os.path.join(folder, "manifest.json")
     manifest = _json(where)
     if not isinstance(manifest, dict):
@@ -197,8 +197,8 @@ def read_space(
 
 def read_entries(
     folder: str | os.PathLike[str], *, spaces: Sequence[str]
-) -> tuple[list[str], list[About] | None, str]:
-    """Return the entries of a carried index and its vector space; see `load_index`.
+) -> tuple[list[str], list[EntryMetadata] | None, str]:
+    """Return the entries of a local index and its vector space; see `load_index`.
 
     An entry is a text, or an object with `id`, `text` and `metadata`; all are of one form.
     """
@@ -206,19 +206,19 @@ def read_entries(
     entries = os.path.join(folder, "entries.json")
     found = _json(entries)
     rows: list[Any] = found if isinstance(found, list) else [None]
-    about = None
+    metadata = None
     if rows and all(isinstance(row, dict) for row in rows):
-        about = [About(row.get("id"), row.get("metadata")) for row in rows]
+        metadata = [EntryMetadata(row.get("id"), row.get("metadata")) for row in rows]
         rows = [row.get("text") for row in rows]
     if not all(isinstance(text, str) for text in rows) or not all(
-        isinstance(each.id, str) and isinstance(each.metadata, dict) for each in about or ()
+        isinstance(entry.id, str) and isinstance(entry.metadata, dict) for entry in metadata or ()
     ):
         raise IndexFolderError(
             f"{entries} must be a list of strings, or of objects with id, text and metadata."
         )
     if len(rows) != count:
         raise IndexFolderError(f"{folder} has {len(rows)} entries; its manifest says {count}.")
-    return rows, about, space
+    return rows, metadata, space
 
 
 def mapped(path: str, dtype: npt.DTypeLike, *, dimensions: int) -> npt.NDArray[Any]:

@@ -113,4 +113,4 @@ def _prepare(graph_path: str) -> None:
             os.posix_fadvise(file, 0, size, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(file)
-    back_heap_with_huge_pages(size + _GRAPH_BYTES, sure=size)
+    back_heap_with_huge_pages(size + _GRAPH_BYTES, prefaulted=size)

@@ -44,7 +44,7 @@ _NAMES_OF_CLIENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EmbedderSettings:
     """How to serve."""
 
     #: The folder of the compiled model.
@@ -60,7 +60,7 @@ class Settings:
     s3_endpoint: str | None = None
     #: The folder of the search index that the image carries, if it carries one.
     index: str | os.PathLike[str] | None = None
-    #: The ARN of the index of S3 Vectors to search instead of a carried one.
+    #: The ARN of the index of S3 Vectors to search instead of a local one.
     vector_index: str | None = None
     #: The URL of S3 Vectors; None: that of the region. AWS's SDKs read the same variable.
     s3_vectors_endpoint: str | None = None
@@ -91,7 +91,7 @@ class Settings:
     initialization: str = "on-demand"
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str]) -> "Settings":
+    def from_env(cls, environ: Mapping[str, str]) -> "EmbedderSettings":
         """Parse the environment; a `SettingsError` names an unknown variable or a bad value."""
         known = _NAMES_OF_CLIENT.union(_NAMES)
         unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
@@ -100,7 +100,7 @@ class Settings:
                 f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."
             )
         root = environ.get("LAMBDA_TASK_ROOT") or os.path.abspath(f"{__file__}/../../..")
-        carried = os.path.join(root, "index")
+        index = os.path.join(root, "index")
         of_lambda = environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
         memory = int(of_lambda) if of_lambda.isdecimal() else None
         return cls(
@@ -109,7 +109,7 @@ class Settings:
             temporary=environ.get("TMPDIR") or "/tmp",  # noqa: S108
             region=environ.get("AWS_REGION") or None,
             s3_endpoint=environ.get("AWS_ENDPOINT_URL_S3") or None,
-            index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
+            index=environ.get("EMBEDDING_INDEX") or (index if os.path.isdir(index) else None),
             vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
             s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
             search_prefixes=environ.get("EMBEDDING_SEARCH_PREFIXES"),

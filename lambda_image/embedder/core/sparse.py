@@ -4,7 +4,7 @@ The session gives a row for each input, float32 [vocabulary]; what is not 0 is k
 ONNX Runtime's session. A table of token weights, with which queries need no model, has numpy alone:
 its tokenizer and 120 kB are all that a start loads.
 
-The carried index of a sparse encoder has postings of impacts in 16 bits, which are mapped. A
+The local index of a sparse encoder has postings of impacts in 16 bits, which are mapped. A
 posting is an entry that has a token, with the impact of the token there. An impact times the
 token's scale is the weight. A search reads the postings of the query's tokens alone and adds up
 their products exactly: over 100,000 entries of 120 tokens, a query of 20 takes 1.8 ms of CPU.
@@ -25,7 +25,7 @@ from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
 from embedder.core.errors import IndexFolderError, InferenceError
 from embedder.core.model_runner import InferenceSession, ModelRunner
-from embedder.core.search import About, CarriedIndex, mapped, read_entries, read_space
+from embedder.core.search import EntryMetadata, LocalIndex, mapped, read_entries, read_space
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -37,7 +37,7 @@ _ROWS_BYTES, _LOGITS_BYTES = 16 << 20, 64 << 20
 MAX_IMPACT = 65535
 
 
-class SparseVector(NamedTuple):
+class TokenWeights(NamedTuple):
     """The weights of a text that are not 0, in the order of their tokens."""
 
     #: Ids of tokens, uint32 [weights].
@@ -45,7 +45,7 @@ class SparseVector(NamedTuple):
     #: Float32 [weights], all positive.
     values: npt.NDArray[np.float32]
 
-    def pruned(self, *, top_k: int | None, threshold: float | None) -> SparseVector:
+    def pruned(self, *, top_k: int | None, threshold: float | None) -> TokenWeights:
         """Return the largest `top_k` weights (of equal ones the first), from `threshold` on."""
         indices, values = self
         if threshold is not None:
@@ -54,13 +54,13 @@ class SparseVector(NamedTuple):
         if top_k is not None and len(values) > top_k:
             kept = np.sort(np.argsort(-values, kind="stable")[:top_k])
             indices, values = indices[kept], values[kept]
-        return SparseVector(indices, values)
+        return TokenWeights(indices, values)
 
 
 class SparseEncoder(Engine):
     """A sparse encoder; see `Engine`.
 
-    The `vectors` of its embeddings are objects [inputs], each a `SparseVector`.
+    The `vectors` of its embeddings are objects [inputs], each a `TokenWeights`.
     """
 
     task: ClassVar[str] = "sparse"
@@ -108,7 +108,7 @@ class SparseRunner(ModelRunner):
     keeps_rows = False
 
     def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
-        """See `ModelRunner.compute`; the rows are objects [inputs], each a `SparseVector`."""
+        """See `ModelRunner.compute`; the rows are objects [inputs], each a `TokenWeights`."""
         order = sorted(range(len(distinct)), key=lambda place: len(distinct[place]))
         size = max(1, _ROWS_BYTES // (4 * self._width))
         found = np.empty(len(distinct), object)
@@ -124,7 +124,7 @@ class SparseRunner(ModelRunner):
             parts.append(part)
             for place, row in zip(places, part.vectors, strict=True):
                 indices = np.flatnonzero(row)
-                found[place] = SparseVector(indices.astype(np.uint32), row[indices])
+                found[place] = TokenWeights(indices.astype(np.uint32), row[indices])
         return Embeddings(
             vectors=found,
             timings=Timings(queue=sum(part.timings.queue for part in parts)),
@@ -151,7 +151,7 @@ class Postings(NamedTuple):
 _TYPES = Postings(np.int64, np.float32, np.uint32, np.uint16)  # type: ignore[arg-type]
 
 
-class SparseIndex(CarriedIndex):
+class SparseIndex(LocalIndex):
     """Entries and the `Postings` of all their texts."""
 
     @property
@@ -159,7 +159,7 @@ class SparseIndex(CarriedIndex):
         """The size of the vocabulary."""
         return len(self.searched.scales)
 
-    def scores(self, query: SparseVector) -> npt.NDArray[np.float64]:
+    def scores(self, query: TokenWeights) -> npt.NDArray[np.float64]:
         """Return the products, float64; an entry that is found shares a token with the query."""
         starts, scales, entries, impacts = self.searched
         places, products = [np.empty(0, np.uint32)], [np.empty(0)]
@@ -172,7 +172,7 @@ class SparseIndex(CarriedIndex):
         return np.where(scores == 0, -np.inf, scores)
 
 
-def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postings:
+def make_postings(vectors: Sequence[TokenWeights], *, vocabulary: int) -> Postings:
     """Return the postings of vectors; the largest weight of a token has the largest impact."""
     tokens = np.concatenate([vector.indices for vector in vectors])
     values = np.concatenate([vector.values for vector in vectors])
@@ -191,18 +191,18 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
 
 
 def load_sparse_index(
-    folder: str | os.PathLike[str], manifest: Manifest, *, dense: CarriedIndex | None = None
+    folder: str | os.PathLike[str], manifest: Manifest, *, dense: LocalIndex | None = None
 ) -> SparseIndex:
     """Read an index of this model: `entries.json` and a file for each field of `Postings`.
 
     A `dense` index of the same folder has read the entries already.
     """
     texts: Sequence[str]
-    about: Sequence[About] | None
+    metadata: Sequence[EntryMetadata] | None
     if dense is None:
-        texts, about, space = read_entries(folder, spaces=[manifest.space])
+        texts, metadata, space = read_entries(folder, spaces=[manifest.space])
     else:
-        texts, about = dense.texts, dense.about
+        texts, metadata = dense.texts, dense.metadata
         space, _ = read_space(folder, spaces=[manifest.space], field="sparse_space")
     postings = Postings(
         *(
@@ -221,4 +221,4 @@ def load_sparse_index(
             f"{len(postings.impacts)} impacts up to {starts[-1]}; they must be as many as those of "
             f"the model's vocabulary, {size}, and as each other."
         )
-    return SparseIndex(texts, postings, space, about)
+    return SparseIndex(texts, postings, space, metadata)

@@ -33,7 +33,7 @@ class _Root(native.Embed):
         self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
     ) -> None:
         super().__init__(model, counterparts)
-        self._tei = tei.Embed(model)
+        self._tei = tei.TeiEmbed(model)
 
     def chosen(self, request: Request) -> Operation:
         tei_asked = is_given(request.body, "inputs", instead_of=("text", "texts"))
@@ -67,17 +67,17 @@ class _Document(Operation):
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": _Root},
     "/similar": {"POST": native.Similar},
-    "/chunk": {"POST": native.Chunk},
+    "/chunk": {"POST": native.ChunkDocument},
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
     "/v1/models": {"GET": openai.Models},
     "/models": {"GET": openai.InfinityModels},
-    "/embed": {"POST": tei.Embed},
+    "/embed": {"POST": tei.TeiEmbed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},
     "/similarity": {"POST": tei.Similarity},
     "/tokenize": {"POST": tei.Tokenize},
     "/decode": {"POST": tei.Decode},
-    "/info": {"GET": tei.Info},
+    "/info": {"GET": tei.TeiInfo},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
     "/openapi.json": {"GET": _Document},
 }

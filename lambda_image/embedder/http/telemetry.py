@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from embedder.core.embedding_request import Embeddings
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 
 #: EMF takes at most a hundred values of one metric in a record.
 _MOST_VALUES = 100
@@ -68,7 +68,7 @@ class RequestRecord:
 class Telemetry:
     """Writes the records of one execution environment."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: EmbedderSettings) -> None:
         self._settings = settings
         #: True until the first request after a cold start or a restore is recorded.
         self.cold = settings.initialization != "provisioned-concurrency"

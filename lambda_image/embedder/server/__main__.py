@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import StartError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.server.settings import PREFIX, parse
 
 
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = parse(sys.argv[1:] if arguments is None else arguments, os.environ)
         model = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-        model_settings = Settings.from_env(model)
+        model_settings = EmbedderSettings.from_env(model)
     except StartError as error:
         return _failed(error, 2)
     # Imported when the settings are right, as it takes most of a start.

@@ -20,7 +20,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from embedder.application import build_router
 from embedder.core.errors import SettingsError
 from embedder.core.model_runner import InferenceSession
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
 from embedder.server.http_protocol import http_config
@@ -91,7 +91,7 @@ class Server(uvicorn.server.Server):
 
 
 def serve(
-    settings: ServerSettings, model_settings: Settings, *, ready: Callable[[str], None]
+    settings: ServerSettings, model_settings: EmbedderSettings, *, ready: Callable[[str], None]
 ) -> None:
     """Load the model, run it once, and answer requests until a signal, or raise a `StartError`.
 
@@ -103,7 +103,7 @@ def serve(
 
 def _serve(
     settings: ServerSettings,
-    model_settings: Settings,
+    model_settings: EmbedderSettings,
     ready: Callable[[str], None],
     ends: ExitStack,
 ) -> None:

@@ -6,12 +6,12 @@ The model is loaded when the module is imported, once for each execution environ
 import os
 
 from embedder.core.artifact import load_artifacts
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.embed.run import EmbedSteps
 from jobs.embed.worker import load_engine
 from jobs.steps import logged
 
-_settings = Settings.from_env(os.environ)
+_settings = EmbedderSettings.from_env(os.environ)
 _engine = load_engine(
     load_artifacts(_settings.artifact)[0],
     threads=_settings.threads,

@@ -27,7 +27,7 @@ from embedder.core.artifact import load_artifact
 from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
 from jobs.ingest.documents import RefusedDocumentError, digest
@@ -310,12 +310,12 @@ class TaggedFolder(Folder):
         return sorted(tag for tag in tags if tag[0].lower() in self._wanted)
 
 
-def start() -> tuple[Settings, IngestSettings, Engine]:
+def start() -> tuple[EmbedderSettings, IngestSettings, Engine]:
     """Return the settings of the process's environment, and the model, which takes its time.
 
     A handler calls it when it is imported, once for each execution environment.
     """
-    settings = Settings.from_env(os.environ)
+    settings = EmbedderSettings.from_env(os.environ)
     ingest = read_variable(IngestSettings, "EMBEDDING_INGEST")
     engine = Engine.load(
         load_artifact(settings.artifact),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError
 from jobs.load.index_client import IndexClient
 from jobs.load.run import FRAME, LoadSettings, Part, finish_load, plan_load, read_plan
@@ -61,4 +61,4 @@ class LoadSteps(Steps):
         return {"folder": plan.folder, **finish_load(plan, self._connect(plan.index_arn))._asdict()}
 
 
-handler = logged(LoadSteps(), Settings.from_env(os.environ))
+handler = logged(LoadSteps(), EmbedderSettings.from_env(os.environ))

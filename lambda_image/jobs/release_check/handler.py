@@ -28,7 +28,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
 from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifests
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
 #: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
@@ -220,7 +220,7 @@ def _problem_of(arn: str, model: Manifest) -> str | None:
     from embedder.core import s3_vectors  # noqa: PLC0415
 
     region, usual = s3_vectors.parse_arn(arn)
-    endpoint = Settings.from_env(os.environ).s3_vectors_endpoint or usual
+    endpoint = EmbedderSettings.from_env(os.environ).s3_vectors_endpoint or usual
     client = s3_vectors.S3VectorsClient(region=region, endpoint=endpoint)
     spaces = {model.vector_space_of(dimensions=number): number for number in model.dimensions}
     try:
@@ -301,7 +301,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     alias = _alias(client, function, wanted["Alias"])
     served = alias["FunctionVersion"] if alias else None
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
-    manifests = [*load_manifests(Settings.from_env(os.environ).artifact).values()]
+    manifests = [*load_manifests(EmbedderSettings.from_env(os.environ).artifact).values()]
     if version == served and not other:
         return spaces_of(*manifests)
     if weights and not other:

@@ -17,7 +17,7 @@ import tokenizers
 from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE
 from embedder.core.fast_tokenizers.character_map import KINDS
 from embedder.core.fast_tokenizers.table_file import REORDERED
-from embedder.core.fast_tokenizers.unigram import ALWAYS, FIRST, NEVER, SPACE, Options
+from embedder.core.fast_tokenizers.unigram import ALWAYS, FIRST, NEVER, SPACE, UnigramOptions
 from model_compiler.tokenizer.character_map import character_kinds, read_charsmap
 from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, SURROGATES, deduplicated
@@ -30,7 +30,8 @@ _LARGEST_SCORE = 1e30
 def check_unigram(document: Json) -> dict[str, Any]:
     """Check that the fast Unigram covers the normalizer, pre-tokenizer and model.
 
-    Returns the steps that are there: fields of `Options`, and `charsmap`, a map of characters.
+    Returns the steps that are there: fields of `UnigramOptions`, and `charsmap`, a map of
+    characters.
     """
     steps = {
         **_normalizer_steps(document.get("normalizer")),
@@ -158,8 +159,13 @@ def unigram_sections(document: Json, library: tokenizers.models.Unigram) -> dict
     fallback = bool(model.get("byte_fallback"))
     stated = {"unknown": model["unk_id"], "longest": max(map(len, texts)), "bytes": fallback}
     # Without a step, its flag is 0, and its number `NEVER`, which is 0.
-    options = Options(
-        **{**dict.fromkeys(Options._fields, 0), **stated, **steps, "map": charsmap is not None}
+    options = UnigramOptions(
+        **{
+            **dict.fromkeys(UnigramOptions._fields, 0),
+            **stated,
+            **steps,
+            "map": charsmap is not None,
+        }
     )
     sections = {
         "options": array("I", map(int, options)).tobytes(),

@@ -8,7 +8,7 @@ import pytest
 import snapshot_restore_py
 
 from embedder.aws_lambda.snapshot import after_restore, before_snapshot, prepare
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from tests.embedder.calls import post
@@ -18,7 +18,7 @@ from tests.embedder.calls import post
 def router(make_router: Callable[..., Router]) -> Router:
     """Return a router that has answered a request."""
     router = make_router(cache_entries=10)
-    router.telemetry = Telemetry(Settings(artifact=Path()))
+    router.telemetry = Telemetry(EmbedderSettings(artifact=Path()))
     post(router, "/", {"text": "a"})
     return router
 

@@ -15,7 +15,7 @@ from embedder.application import build_router
 from embedder.core.artifact import load_artifact
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router
 from tests.embedder.calls import post
 from tests.embedder.core.test_artifact import manifest, sealed
@@ -261,14 +261,14 @@ def make_router(minilm_object, minilm_artifact, tmp_path, monkeypatch) -> Callab
         "AWS_ENDPOINT_URL_S3": minilm_object.url,
         "TMPDIR": str(temporary),
     }
-    return lambda: build_router(Settings.from_env(environ))
+    return lambda: build_router(EmbedderSettings.from_env(environ))
 
 
 def test_the_vectors_are_the_same_to_the_last_bit(make_router, minilm_artifact):
     """Where the files come from changes no vector, nor the vector space."""
     body = {"texts": ["first things first", "second"]}
     from_s3 = post(make_router(), "/", body)
-    from_package = post(build_router(Settings(artifact=minilm_artifact.folder)), "/", body)
+    from_package = post(build_router(EmbedderSettings(artifact=minilm_artifact.folder)), "/", body)
     assert from_s3.status == 200
     assert json.loads(from_s3.body) == json.loads(from_package.body)
 
@@ -284,4 +284,4 @@ def test_the_model_is_read_from_the_temporary_folder(make_router, tmp_path):
 def test_a_location_needs_a_region(tmp_path):
     """Lambda always sets it."""
     with pytest.raises(SettingsError, match="needs AWS_REGION"):
-        build_router(Settings(artifact=tmp_path, artifact_location="s3://a/b"))
+        build_router(EmbedderSettings(artifact=tmp_path, artifact_location="s3://a/b"))

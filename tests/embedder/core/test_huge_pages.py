@@ -64,7 +64,7 @@ for block in blocks:
     ctypes.memset(block, 7, 5 << 20)
 for block in blocks[:10]:  # a hole that the next call may be given
     free(block)
-huge_pages.back_heap_with_huge_pages(60 << 20, sure=40 << 20)
+huge_pages.back_heap_with_huge_pages(60 << 20, prefaulted=40 << 20)
 print(all(ctypes.string_at(block, 5 << 20) == b"\\7" * (5 << 20) for block in blocks[10:]))
 status = dict(line.split(":") for line in open("/proc/self/status"))
 print(int(status["RssAnon"].split()[0]) >> 10)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embedder.core.errors import IndexFolderError
-from embedder.core.search import SearchIndex, load_index
+from embedder.core.search import DenseIndex, load_index
 
 SPACE = "model@1/int8/abc/2"
 
@@ -38,7 +38,7 @@ def test_a_large_index_gives_its_most_similar_entries(wanted):
     random = np.random.default_rng(11)
     vectors = random.standard_normal((5000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    index = SearchIndex([str(number) for number in range(5000)], vectors, SPACE)
+    index = DenseIndex([str(number) for number in range(5000)], vectors, SPACE)
     for query in vectors[:20] + np.float32(0.1):
         expected = np.argsort(-(vectors @ query), kind="stable")[:wanted].tolist()
         assert [match.position for match in index.search(query, wanted)] == expected
@@ -56,7 +56,7 @@ def test_more_than_there_are_is_all(tmp_path):
 def test_equal_scores_come_in_the_order_of_the_index():
     """Entries with equal scores are sorted by position, so that results are deterministic."""
     vectors = np.tile(np.array([[1, 0]], dtype=np.float32), (50, 1))
-    index = SearchIndex([str(number) for number in range(50)], vectors, SPACE)
+    index = DenseIndex([str(number) for number in range(50)], vectors, SPACE)
     matches = index.search(np.array([1, 0], dtype=np.float32), 50)
     assert [match.position for match in matches] == list(range(50))
 
@@ -64,7 +64,7 @@ def test_equal_scores_come_in_the_order_of_the_index():
 def test_equal_scores_at_the_cut_give_no_more_results_than_wanted():
     """The best entry comes first, and then the first of those that are equal."""
     vectors = np.array([[0.6, 0.8]] * 3 + [[1, 0]], dtype=np.float32)
-    index = SearchIndex(list("abcd"), vectors, SPACE)
+    index = DenseIndex(list("abcd"), vectors, SPACE)
     matches = index.search(np.array([1, 0], dtype=np.float32), 2)
     assert [match.position for match in matches] == [3, 0]
 

@@ -7,15 +7,15 @@ import pytest
 
 import embedder
 from embedder.core.errors import SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 
 PACKAGE_PARENT = Path(embedder.__file__).parents[1]
 
 
 def test_an_empty_environment_gives_the_defaults():
     """Without any variable, the artifact is next to the package, and one thread is used."""
-    settings = Settings.from_env({})
-    assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
+    settings = EmbedderSettings.from_env({})
+    assert settings == EmbedderSettings(artifact=str(PACKAGE_PARENT / "artifact"))
     assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")
 
 
@@ -45,7 +45,7 @@ def test_every_variable_is_parsed():
     """Each documented variable is converted to the type of its setting."""
     environ = {name: text for name, (text, _, _) in VARIABLES.items()}
     expected: Any = {setting: value for _, setting, value in VARIABLES.values()}
-    assert Settings.from_env(environ) == Settings(**expected)
+    assert EmbedderSettings.from_env(environ) == EmbedderSettings(**expected)
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_every_variable_is_parsed():
 )
 def test_threads_follow_the_memory(memory, threads):
     """One thread is used per 1769 MB, because Lambda provides one vCPU for each."""
-    assert Settings.from_env({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": memory}).threads == threads
+    assert EmbedderSettings.from_env({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": memory}).threads == threads
 
 
 def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path):
     """In Lambda both are in the task root, and an index that does not exist is not loaded."""
     environ = {"LAMBDA_TASK_ROOT": str(tmp_path)}
-    assert Settings.from_env(environ).artifact == str(tmp_path / "artifact")
-    assert Settings.from_env(environ).index is None
+    assert EmbedderSettings.from_env(environ).artifact == str(tmp_path / "artifact")
+    assert EmbedderSettings.from_env(environ).index is None
     (tmp_path / "index").mkdir()
-    assert Settings.from_env(environ).index == str(tmp_path / "index")
+    assert EmbedderSettings.from_env(environ).index == str(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path):
 def test_a_bad_value_is_refused_by_name(name, value, message):
     """The error names the variable, the allowed values and the value found."""
     with pytest.raises(SettingsError, match=message):
-        Settings.from_env({name: value})
+        EmbedderSettings.from_env({name: value})
 
 
 def test_an_unknown_variable_is_refused():
     """A misspelled one would have no effect; a shell that runs `embed` may also run the server."""
-    Settings.from_env({"EMBEDDING_URL": "http://127.0.0.1:9000", "EMBEDDING_BATCH": "arn"})
+    EmbedderSettings.from_env({"EMBEDDING_URL": "http://127.0.0.1:9000", "EMBEDDING_BATCH": "arn"})
     with pytest.raises(SettingsError, match=r"EMBEDDING_TRUNCATION.*Allowed: EMBEDDING_ARTIFACT"):
-        Settings.from_env({"EMBEDDING_TRUNCATION": "left", "PATH": "/bin"})
+        EmbedderSettings.from_env({"EMBEDDING_TRUNCATION": "left", "PATH": "/bin"})

@@ -1,17 +1,17 @@
-"""The carried sparse index: its scores are the exact product of the impacts."""
+"""The local sparse index: its scores are the exact product of the impacts."""
 
 import numpy as np
 import pytest
 
-from embedder.core.sparse import MAX_IMPACT, SparseIndex, SparseVector, make_postings
+from embedder.core.sparse import MAX_IMPACT, SparseIndex, TokenWeights, make_postings
 
 VOCABULARY, ENTRIES = 500, 2000
 
 
-def drawn(random: np.random.Generator, terms: int) -> SparseVector:
+def drawn(random: np.random.Generator, terms: int) -> TokenWeights:
     """Draw a vector with tokens as frequent as words are."""
     tokens = np.unique(np.minimum(random.zipf(1.3, terms) - 1, VOCABULARY - 1))
-    return SparseVector(tokens.astype(np.uint32), random.gamma(2, 0.4, len(tokens)).astype("f4"))
+    return TokenWeights(tokens.astype(np.uint32), random.gamma(2, 0.4, len(tokens)).astype("f4"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -49,9 +49,9 @@ def test_the_best_are_those_of_the_exact_product(seed):
 
 def test_equal_scores_are_in_index_order_and_others_are_left_out():
     """An entry without a token of the query is not found, however many are asked for."""
-    one = SparseVector(np.array([3], np.uint32), np.array([2], np.float32))
-    none = SparseVector(np.array([4], np.uint32), np.array([1], np.float32))
-    empty = SparseVector(np.array([], np.uint32), np.array([], np.float32))
+    one = TokenWeights(np.array([3], np.uint32), np.array([2], np.float32))
+    none = TokenWeights(np.array([4], np.uint32), np.array([1], np.float32))
+    empty = TokenWeights(np.array([], np.uint32), np.array([], np.float32))
     postings = make_postings([one, none, one, empty, one], vocabulary=6)
     assert postings.impacts.tolist() == [MAX_IMPACT] * 4
     index = SparseIndex(list("abcde"), postings, "space")

@@ -13,8 +13,8 @@ from embedder.application import build_router
 from embedder.core.artifact import GoldenTerms, load_artifacts
 from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.reranker import Reranker
-from embedder.core.search import Match
-from embedder.core.settings import Settings
+from embedder.core.search import IndexMatch
+from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.search import fused
 from embedder.http.router import Router
 from jobs.release_check.handler import ReleaseRefusedError, check_version
@@ -43,7 +43,7 @@ def models(together: tuple[Path, Path]) -> Path:
 @pytest.fixture(scope="module")
 def router(together: tuple[Path, Path]) -> Router:
     models, index = together
-    return build_router(Settings(artifact=str(models), index=str(index)))
+    return build_router(EmbedderSettings(artifact=str(models), index=str(index)))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def alone(models: Path) -> dict[str, Router]:
         if task != "rerank":
             folder = str(models.with_name(f"index-{task}"))
             build_index(TEXTS, models / task, Path(folder))
-        made[task] = build_router(Settings(artifact=str(models / task), index=folder))
+        made[task] = build_router(EmbedderSettings(artifact=str(models / task), index=folder))
     return made
 
 
@@ -98,8 +98,10 @@ def test_an_index_without_postings(models, alone):
     """An index of the embedding model alone is refused at the start; without one, none searches."""
     assert alone["embed"].model.search_index is not None
     with pytest.raises(IndexFolderError, match="has no sparse_space; the model serves"):
-        build_router(Settings(artifact=str(models), index=str(models.with_name("index-embed"))))
-    without = build_router(Settings(artifact=str(models)))
+        build_router(
+            EmbedderSettings(artifact=str(models), index=str(models.with_name("index-embed")))
+        )
+    without = build_router(EmbedderSettings(artifact=str(models)))
     assert "mode" in read(post(without, "/similar", {"text": "x", "mode": "sparse"}), 400)["error"]
     assert read(post(without, "/similar", {"text": "x"}), 404)["code"] == "no_index"
 
@@ -107,8 +109,8 @@ def test_an_index_without_postings(models, alone):
 def test_a_cache_that_a_sparse_encoder_does_not_have(models):
     """Alone, it refuses entries of a cache; next to an embedding model, they are that model's."""
     with pytest.raises(SettingsError, match="keeps no vectors; cache_entries must be 0 or unset"):
-        build_router(Settings(artifact=str(models / "sparse"), cache_entries=10))
-    assert build_router(Settings(artifact=str(models), cache_entries=10)).models[2:]
+        build_router(EmbedderSettings(artifact=str(models / "sparse"), cache_entries=10))
+    assert build_router(EmbedderSettings(artifact=str(models), cache_entries=10)).models[2:]
 
 
 def test_one_release_check_is_of_all(models, router):
@@ -219,8 +221,8 @@ def test_what_a_search_lacks_is_named(router, alone):
 def test_settings_that_one_of_them_cannot_have(models):
     """Truncation from the left is refused: no reranker has it. A reranker alone has no index."""
     for message, settings in {
-        "is a reranker: it cuts the ends": Settings(artifact=str(models), truncate="left"),
-        "no vectors to search with": Settings(artifact=str(models / "rerank"), index="x"),
+        "is a reranker: it cuts the ends": EmbedderSettings(artifact=str(models), truncate="left"),
+        "no vectors to search with": EmbedderSettings(artifact=str(models / "rerank"), index="x"),
     }.items():
         with pytest.raises(SettingsError, match=message):
             build_router(settings)
@@ -229,10 +231,14 @@ def test_settings_that_one_of_them_cannot_have(models):
 def test_equal_sums_have_one_order():
     """The entry of the earlier list is first, and in a list the one with the better rank."""
     lists = {
-        "dense": [Match("a", 0, 0.9, "a"), Match("b", 1, 0.8, "b")],
-        "sparse": [Match("b", 1, 7.0, "b"), Match("a", 0, 6.0, "a"), Match("c", 2, 5.0, "c")],
+        "dense": [IndexMatch("a", 0, 0.9, "a"), IndexMatch("b", 1, 0.8, "b")],
+        "sparse": [
+            IndexMatch("b", 1, 7.0, "b"),
+            IndexMatch("a", 0, 6.0, "a"),
+            IndexMatch("c", 2, 5.0, "c"),
+        ],
     }
     assert [candidate.match.id for candidate in fused(lists)] == ["a", "b", "c"]
     assert [candidate.match.id for candidate in fused({"sparse": lists["sparse"]})] == [*"bac"]
-    lists = {"dense": [Match("x", 0, 1.0, "x")], "sparse": [Match("y", 1, 9.0, "y")]}
+    lists = {"dense": [IndexMatch("x", 0, 1.0, "x")], "sparse": [IndexMatch("y", 1, 9.0, "y")]}
     assert [candidate.match.id for candidate in fused(lists)] == ["x", "y"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from embedder.core.engine import Engine
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from operations.cost.bill import LOG_BYTES, METRICS
@@ -24,7 +24,7 @@ SECRET = "Zanzibar-4711"
 def told(make_router: MakeRouter) -> Router:
     router = make_router(cache_entries=10, index=["a", "b"])
     router.telemetry = Telemetry(
-        Settings(
+        EmbedderSettings(
             artifact=Path(),
             metrics_namespace="Kit",
             environment="staging",
@@ -158,7 +158,7 @@ def test_only_the_first_request_is_a_cold_start(told, capsys):
 def test_nobody_waits_for_a_provisioned_start(make_router, capsys):
     """Initialization ended before the first request, so that request is not a cold start."""
     router = make_router()
-    settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
+    settings = EmbedderSettings(artifact=Path(), initialization="provisioned-concurrency")
     router.telemetry = Telemetry(settings)
     assert "x-cold-start" not in get(router, "/health").headers
     log, metrics = lines(capsys)

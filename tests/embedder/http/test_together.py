@@ -9,7 +9,7 @@ from embedder.aws_lambda.snapshot import before_snapshot
 from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version, spaces_of
 from model_compiler.artifact.together import main
 from tests.embedder.calls import post
@@ -52,13 +52,13 @@ def test_two_models_of_one_kind(pair, tmp_path, capsys):
 def test_models_that_do_not_fit_into_the_memory_together(pair):
     """The start says how much both need; outside of Lambda there is no limit to compare with."""
     with pytest.raises(SettingsError, match=r"embed-model and rerank-model do .* found 62 MB;"):
-        build_router(Settings(artifact=str(pair), memory_mb=62))
-    assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
+        build_router(EmbedderSettings(artifact=str(pair), memory_mb=62))
+    assert build_router(EmbedderSettings(artifact=str(pair), memory_mb=128)).models[1:]
 
 
 def test_one_release_check_is_of_both(pair):
     """Golden vectors and golden pairs are compared, and both spaces."""
-    call = version_of(build_router(Settings(artifact=str(pair))))
+    call = version_of(build_router(EmbedderSettings(artifact=str(pair))))
     embedding, reranker = (artifact.manifest for artifact in load_artifacts(pair))
     vector = call("POST", "/", {"text": "a date"}).body["embedding"]
     embedding = embedding._replace(golden=(Golden("a date", None, tuple(vector[:5])),))
@@ -87,7 +87,7 @@ def test_one_release_check_is_of_both(pair):
 
 def test_a_snapshot_has_run_both(pair, monkeypatch):
     """Restored copies start with both models warm, and with no vector or score of a caller."""
-    router = build_router(Settings(artifact=str(pair), cache_entries=10))
+    router = build_router(EmbedderSettings(artifact=str(pair), cache_entries=10))
     post(router, "/", {"text": "a date"})
     post(router, "/rerank", {"query": "a date", "texts": ["a time"]})
     assert [len(model.loaded.cache) for model in router.models] == [1, 1]

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from embedder.core.engine import Engine
 from embedder.core.model_runner import InferenceSession
-from embedder.core.search import Searchable
-from embedder.core.settings import Settings
+from embedder.core.search import SearchIndex
+from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.server.app import App, Hooks, Lifecycle
@@ -104,7 +104,7 @@ def running(
     hooks: Hooks | None = None,
     max_tokens: int = 64,
     entries: Sequence[str] | None = None,
-    open_index: Callable[[Engine], Searchable] | None = None,
+    open_index: Callable[[Engine], SearchIndex] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Run a server; `entries` are its search index, or `open_index` opens it."""
@@ -128,7 +128,7 @@ def running(
     app = App(
         router,
         queue=batching,
-        log=AccessLog(Settings(artifact="")),
+        log=AccessLog(EmbedderSettings(artifact="")),
         lifecycle=lifecycle,
         settings=settings,
         hooks=hooks or Hooks(),

@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
 from embedder.application import build_router
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.http_types import Request
 from embedder.http.telemetry import Telemetry
 from embedding_kit import (
@@ -124,7 +124,9 @@ def canned() -> set[str]:
 @pytest.fixture(scope="session")
 def emitted(minilm_artifact) -> set[Seen]:
     """Return the metrics that the embedder writes for a request."""
-    settings = Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
+    settings = EmbedderSettings(
+        artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test"
+    )
     router = build_router(settings, telemetry=Telemetry(settings))
     body = json.dumps({"text": "hello world"}).encode()
     with contextlib.redirect_stdout(io.StringIO()) as written:

@@ -15,7 +15,7 @@ from embedder.application import build_router
 from embedder.aws_lambda.function_url import request_from_event, response_to_event
 from embedder.core.artifact import Golden
 from embedder.core.s3_vectors import SPACE_TAG
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router
 from jobs.release_check.handler import (
     MAX_REASON,
@@ -33,7 +33,7 @@ STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev
 
 @pytest.fixture(scope="module")
 def router(minilm_artifact) -> Router:
-    return build_router(Settings(artifact=minilm_artifact.folder))
+    return build_router(EmbedderSettings(artifact=minilm_artifact.folder))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from embedder.application import build_router
 from embedder.core.artifact import GoldenPair, GoldenTerms, Manifest
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version
 from model_compiler.fidelity.measure import Thresholds
 from tests.fixtures.small_artifact import small_artifact
@@ -19,7 +19,9 @@ from tests.model_compiler.goldens.sparse_models import write_sparse
 def served(model: Path) -> tuple[Call, Manifest]:
     """Compile and measure a model; return what calls it, and its manifest."""
     artifact = small_artifact(model, thresholds=Thresholds())
-    return version_of(build_router(Settings(artifact=str(artifact.folder)))), artifact.manifest
+    return version_of(
+        build_router(EmbedderSettings(artifact=str(artifact.folder)))
+    ), artifact.manifest
 
 
 @pytest.mark.parametrize(

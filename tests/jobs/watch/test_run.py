@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import StoredVector
 from jobs.steps import logged
@@ -36,7 +36,9 @@ def test_the_report_has_numbers_and_no_text(some, capsys):
     key = next(iter(vectors))
     vectors[key] = Stored(vectors[key].numbers, {**vectors[key].metadata, "year": 1})
     some.put("d/0.md", "secret words", indexed=False)
-    settings = Settings(artifact="", environment="test", metrics_namespace="EmbeddingKit/test")
+    settings = EmbedderSettings(
+        artifact="", environment="test", metrics_namespace="EmbeddingKit/test"
+    )
     logged(some.steps(), settings)({"step": "watch"}, None)
     line, record = map(json.loads, capsys.readouterr().out.splitlines())
     report = some.report()
@@ -51,7 +53,7 @@ def test_the_report_has_numbers_and_no_text(some, capsys):
 
 def test_an_empty_index_has_no_recall(watched, capsys):
     """A metric without a value is not written, because CloudWatch refuses one that is null."""
-    logged(watched.steps(asked=False), Settings(artifact=""))({"step": "watch"}, None)
+    logged(watched.steps(asked=False), EmbedderSettings(artifact=""))({"step": "watch"}, None)
     record = json.loads(capsys.readouterr().out.splitlines()[1])
     (directive,) = record["_aws"]["CloudWatchMetrics"]
     names = {metric["Name"] for metric in directive["Metrics"]}

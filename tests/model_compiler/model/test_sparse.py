@@ -14,7 +14,7 @@ from embedder.core.artifact import GoldenTerms, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
-from embedder.core.sparse import BoundedSession, SparseEncoder, SparseVector
+from embedder.core.sparse import BoundedSession, SparseEncoder, TokenWeights
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options
 from model_compiler.errors import CompilerError, SourceError
@@ -195,7 +195,7 @@ def test_the_manifest_of_a_sparse_encoder(tmp_path):
 
 def test_weights_are_pruned():
     """The largest ones are kept in the order of their tokens, of equal ones the first."""
-    vector = SparseVector(np.array([2, 5, 7, 9], np.uint32), np.array([1, 3, 1, 2], np.float32))
+    vector = TokenWeights(np.array([2, 5, 7, 9], np.uint32), np.array([1, 3, 1, 2], np.float32))
     for top_k, threshold, wanted in ((3, None, [2, 5, 9]), (None, 2, [5, 9]), (1, 2, [5])):
         pruned = vector.pruned(top_k=top_k, threshold=threshold)
         assert pruned.indices.tolist() == wanted

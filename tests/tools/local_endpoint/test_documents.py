@@ -13,7 +13,7 @@ import pytest
 
 from embedder.application import build_router
 from embedder.core.engine import Engine
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.http_types import Request
 from tests.docs.pages import BLOCK, ROOT, SERVED
 from tests.fixtures.models_together import write_together
@@ -53,7 +53,7 @@ def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp
     assert "not in the index: d.png: the key must end with .txt" in printed.err
     assert "100%" in printed.err
     assert printed.err.endswith("2 documents, 2 chunks\n")
-    router = build_router(Settings(artifact=models, index=index))
+    router = build_router(EmbedderSettings(artifact=models, index=index))
 
     def search(**body):
         answer = router.handle(Request("POST", "/search", body=json.dumps(body).encode()))

@@ -7,7 +7,7 @@ space is encoded by itself and remembered, so that a common word costs one look-
 
 Sections besides those of `table_file`, `added_tokens` (`added` are matched in the text as it is,
 `normal` after normalization) and `character_map`, if the tokenizer has one:
-    options      u32, in the order of `Options`
+    options      u32, in the order of `UnigramOptions`
     byte_ids     u32[256], if unknown text becomes its bytes
     odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
     scores       f64 by id, and one more: that of an unknown character
@@ -37,7 +37,7 @@ _WHOLE = 1 << 31
 SPACE = "▁"
 #: Which pieces get a `▁` in front: none, the one at the start of the text, each.
 NEVER, FIRST, ALWAYS = range(3)
-#: What becomes of two spaces or more, by `Options.collapse`; 0 leaves them alone.
+#: What becomes of two spaces or more, by `UnigramOptions.collapse`; 0 leaves them alone.
 _COLLAPSED = ("", " ", SPACE)
 #: All characters of white space.
 _BLANK = "".join(sorted(WHITE_SPACE))
@@ -49,7 +49,7 @@ _PIECES = f"{SPACE}[^{SPACE}]*|[^{SPACE}]+"
 _SPLITS = WHITE_SPACE | {SPACE}
 
 
-class Options(NamedTuple):
+class UnigramOptions(NamedTuple):
     """The steps, and the numbers of the model; flags are 0 or 1."""
 
     #: The id of the unknown token.
@@ -149,7 +149,7 @@ class Unigram(TableTokenizer):
     def __init__(self, path: str) -> None:
         file = TableFile(path)
         super().__init__(file)
-        self._options = options = Options(*file.section("options").cast("I").tolist())
+        self._options = options = UnigramOptions(*file.section("options").cast("I").tolist())
         self._map = CharacterMap(file) if options.map else None
         self._trie = TokenTrie(file)
         self.unknown = options.unknown

@@ -9,7 +9,7 @@ here a bad request gets a 4xx, with its `{"error": message}` and the native API'
 
 from embedder.http.apis.native import Native
 from embedder.http.apis.operation import Api, Call, json_response
-from embedder.http.apis.tei import Embed
+from embedder.http.apis.tei import TeiEmbed
 from embedder.http.http_types import Response
 from embedder.http.vector_encoding import encode
 
@@ -20,7 +20,7 @@ class EmbeddingServer(Native):
     name = "embedding_server"
 
 
-class ServerEmbed(Embed):
+class ServerEmbed(TeiEmbed):
     """`{"inputs": …}` → `{"data": [{"embedding", "index"}], "usage", "timings"}`."""
 
     api: type[Api] = EmbeddingServer

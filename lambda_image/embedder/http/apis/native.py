@@ -30,7 +30,7 @@ from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupport
 from embedder.http.vector_encoding import encode
 
 if TYPE_CHECKING:  # an endpoint without an index needs none
-    from embedder.core.search import Match, Searchable
+    from embedder.core.search import IndexMatch, SearchIndex
 
 #: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
@@ -220,13 +220,13 @@ class Similar(EmbeddingOperation):
     def find(
         self,
         call: Call,
-        index: Searchable,
+        index: SearchIndex,
         text: str,
         count: int,
         *,
         field: str,
         embedded: Callable[[], object] = lambda: None,
-    ) -> list[Match]:
+    ) -> list[IndexMatch]:
         """Return the entries most similar to the text of a field, best first.
 
         `embedded` is called between the model and the index.
@@ -253,7 +253,7 @@ class Similar(EmbeddingOperation):
             record.search_seconds = (record.search_seconds or 0.0) + spent
 
 
-class Chunk(EmbeddingOperation):
+class ChunkDocument(EmbeddingOperation):
     """`{"text": …, "format": …}` → the chunks that `[ingest]` makes of a document."""
 
     api = Native
@@ -301,7 +301,7 @@ class Chunk(EmbeddingOperation):
         return json_response({"title": title, "chunks": chunks})
 
 
-def filter_type(index: Searchable | None) -> JsonType:
+def filter_type(index: SearchIndex | None) -> JsonType:
     """Return the type of a search's filter."""
     if index is None or not index.takes_filter:
         return Unsupported("the index has no metadata")

@@ -20,7 +20,7 @@ from embedder.http.vector_encoding import check_batch, most_different, smaller, 
 if TYPE_CHECKING:  # a reranker needs no engine
     from embedder.core.engine import Engine
     from embedder.core.loaded_model import LoadedModel
-    from embedder.core.search import Searchable
+    from embedder.core.search import SearchIndex
     from embedder.http.search_prefixes import SearchPrefixes
 
 JSON = {"content-type": "application/json"}
@@ -32,7 +32,7 @@ class ServedModel(NamedTuple):
     """A model, of whatever kind, with the search index that its operations use."""
 
     loaded: LoadedModel
-    search_index: Searchable | None = None
+    search_index: SearchIndex | None = None
     #: Number of requests that are answered at the same time; Lambda gives an environment one.
     max_concurrent_requests: int = 1
     #: The folders that each caller may search, or None for everything.

@@ -360,7 +360,7 @@ class DocumentsType(JsonType):
         return self._text.check(value, name)
 
 
-class Info(ScoringOperation, Described):
+class RerankInfo(ScoringOperation, Described):
     """The model, its labels and all limits: TEI's fields, and ours."""
 
     name = "rerank_info"
@@ -383,7 +383,7 @@ class Info(ScoringOperation, Described):
         }
 
 
-class Health(native.Health):
+class RerankHealth(native.Health):
     """The same with the score space."""
 
     name = "rerank_health"
@@ -391,12 +391,12 @@ class Health(native.Health):
 
 #: Path → method → operation, of a model with one label.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
-    "/health": {"GET": Health},
+    "/health": {"GET": RerankHealth},
     "/rerank": {"POST": Rerank},
     "/predict": {"POST": Predict},
     "/v1/rerank": {"POST": FirstRerank},
     "/v2/rerank": {"POST": CohereRerank},
-    "/info": {"GET": Info},
+    "/info": {"GET": RerankInfo},
     "/models": {"GET": InfinityModels},
 }
 

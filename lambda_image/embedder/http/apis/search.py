@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core.errors import InputError, InvalidFieldError
-from embedder.core.search import Match
+from embedder.core.search import IndexMatch
 from embedder.http.apis.fields import TextType, truncate_field
 from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type, warnings_of
 from embedder.http.apis.operation import Call, EmbeddingOperation, Operation, json_response
@@ -36,7 +36,7 @@ _HYBRID = "hybrid"
 class Candidate(NamedTuple):
     """An entry that a search found, with its place from 1 and its score in each list."""
 
-    match: Match
+    match: IndexMatch
     ranks: dict[str, int]
     #: By the mode of the search; and `fused` or `rerank`, where it was.
     scores: dict[str, float]
@@ -119,7 +119,7 @@ class Search(EmbeddingOperation):
             )
         modes = [*self._searches] if values["mode"] == _HYBRID else [values["mode"]]
         laps = _Laps()
-        lists: dict[str, list[Match]] = {}
+        lists: dict[str, list[IndexMatch]] = {}
         warned: dict[str, Any] = {}
         for mode in modes:
             lists[mode] = self._found(mode, candidates, call, laps)
@@ -148,7 +148,7 @@ class Search(EmbeddingOperation):
     def _index(self, mode: str) -> Any:
         return self._searches[mode].model.search_index
 
-    def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[Match]:
+    def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[IndexMatch]:
         embed, search = ("embed", "index") if mode == "dense" else (mode, mode)
         found = self._searches[mode].find(
             call,
@@ -200,7 +200,7 @@ def operation(routes: Mapping[str, Mapping[str, Operation]]) -> Search:
     return Search(similar, rerank.reranker)
 
 
-def fused(lists: Mapping[str, Sequence[Match]]) -> list[Candidate]:
+def fused(lists: Mapping[str, Sequence[IndexMatch]]) -> list[Candidate]:
     """Return the entries of all lists, best first; one list stays as it is.
 
     Of equal sums, the entry of the earlier list, and in it of the better rank, is first.

@@ -18,7 +18,7 @@ from embedder.http.json_types import Field, Integer, Number
 _MAX_THRESHOLD = 1000
 
 
-class Embed(native.Embed):
+class SparseEmbed(native.Embed):
     """`{"text": …}` → `{"embedding": {"indices", "values"}}`; `texts` gives `embeddings`."""
 
     name = "sparse_embed"
@@ -50,7 +50,7 @@ class TeiEmbedSparse(EmbeddingOperation):
     api = tei.Tei
     name = "tei_embed_sparse"
     summary = "Encode texts as sparse vectors, in the API of text-embeddings-inference."
-    truncate_hint = tei.Embed.truncate_hint
+    truncate_hint = tei.TeiEmbed.truncate_hint
 
     def fields(self) -> tuple[Field, ...]:
         limits = self.engine.limits
@@ -75,19 +75,19 @@ class TeiEmbedSparse(EmbeddingOperation):
         )
 
 
-class Similar(native.Similar):
+class SparseSimilar(native.Similar):
     """`{"text": …}` → the entries of the sparse index with the largest products."""
 
     mode = "sparse"
 
 
-class Info(tei.Info):
+class SparseInfo(tei.TeiInfo):
     """The model, the size of its vocabulary and all limits."""
 
     name = "sparse_info"
 
     def description(self) -> dict[str, Any]:
-        """See `tei.Info`; a vector's size in an answer depends on its text."""
+        """See `tei.TeiInfo`; a vector's size in an answer depends on its text."""
         found = super().description()
         for name in ("dimensions", "max_batch_sizes", "max_client_batch_size"):
             del found[name]
@@ -100,10 +100,10 @@ class Info(tei.Info):
 
 #: Path → method → operation.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
-    "/": {"POST": Embed},
-    "/similar": {"POST": Similar},
+    "/": {"POST": SparseEmbed},
+    "/similar": {"POST": SparseSimilar},
     "/health": {"GET": native.Health},
     "/embed_sparse": {"POST": TeiEmbedSparse},
     "/tokenize": {"POST": tei.Tokenize},
-    "/info": {"GET": Info},
+    "/info": {"GET": SparseInfo},
 }

@@ -104,7 +104,7 @@ class TeiOpenAI(Tei):
         return {"message": error.message, "code": status, "type": error_type(error)}
 
 
-class Embed(EmbeddingOperation):
+class TeiEmbed(EmbeddingOperation):
     """`{"inputs": …}` → `[[float]]`, a list of vectors even for one text."""
 
     api: type[Api] = Tei
@@ -272,7 +272,7 @@ class Decode(EmbeddingOperation):
         )
 
 
-class Info(EmbeddingOperation, Described):
+class TeiInfo(EmbeddingOperation, Described):
     """The model, its settings and all limits: TEI's fields, and ours."""
 
     api: type[Api] = Tei

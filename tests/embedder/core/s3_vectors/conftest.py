@@ -7,7 +7,7 @@ import pytest
 
 from embedder.core.aws import CredentialsProvider
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors import S3VectorsClient, VectorIndex
+from embedder.core.s3_vectors import S3VectorsClient, S3VectorsIndex
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, REGION, LocalS3Vectors, local_s3_vectors
 
@@ -41,9 +41,9 @@ def load(s3_vectors: LocalS3Vectors) -> Callable[..., Index]:
 
 
 @pytest.fixture
-def open_with(client: S3VectorsClient) -> Callable[[Engine, Index], VectorIndex]:
-    def opened(engine: Engine, index: Index) -> VectorIndex:
+def open_with(client: S3VectorsClient) -> Callable[[Engine, Index], S3VectorsIndex]:
+    def opened(engine: Engine, index: Index) -> S3VectorsIndex:
         spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
-        return VectorIndex(index.arn, client, spaces=spaces)
+        return S3VectorsIndex(index.arn, client, spaces=spaces)
 
     return opened

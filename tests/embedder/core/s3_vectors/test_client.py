@@ -12,8 +12,8 @@ from embedder.core.s3_vectors import (
     IndexNotFoundError,
     RejectedError,
     S3VectorsClient,
-    ThrottledError,
-    UnavailableError,
+    S3VectorsThrottledError,
+    S3VectorsUnavailableError,
 )
 from tests.fixtures.s3_vectors.server import REGION, Failure, LocalS3Vectors
 
@@ -104,7 +104,7 @@ def test_a_call_that_cannot_succeed_is_not_retried(client, s3_vectors, arn, fail
 def test_retries_end(client, s3_vectors, arn):
     """After six attempts the last error is raised, and the next call works."""
     s3_vectors.failures = [Failure(429)] * 6
-    with pytest.raises(ThrottledError):
+    with pytest.raises(S3VectorsThrottledError):
         client.query(parameters(arn), deadline=time.monotonic() + 600)
     assert s3_vectors.failures == []
     assert client.query(parameters(arn), deadline=None)["vectors"]
@@ -112,11 +112,11 @@ def test_retries_end(client, s3_vectors, arn):
 
 def test_no_retry_starts_after_the_deadline(client, s3_vectors, arn):
     """A request that is out of time is not sent at all, and a failed one not again."""
-    with pytest.raises(UnavailableError):
+    with pytest.raises(S3VectorsUnavailableError):
         client.query(parameters(arn), deadline=time.monotonic() - 1)
     assert s3_vectors.connections == 0
     s3_vectors.failures = [Failure(500, delay=0.3)] * 2
-    with pytest.raises(UnavailableError):
+    with pytest.raises(S3VectorsUnavailableError):
         client.query(parameters(arn), deadline=time.monotonic() + 0.2)
     assert len(s3_vectors.failures) >= 1
 
@@ -127,7 +127,7 @@ def test_no_retry_starts_after_the_deadline(client, s3_vectors, arn):
         # S3 Vectors verifies the signature, and no credentials at all are the same error.
         (None, "x", AccessDeniedError),
         (None, "", AccessDeniedError),
-        ("http://127.0.0.1:9", "x", UnavailableError),
+        ("http://127.0.0.1:9", "x", S3VectorsUnavailableError),
     ],
 )
 def test_a_call_without_an_answer_is_an_error_of_this_package(s3_vectors, arn, url, secret, kind):

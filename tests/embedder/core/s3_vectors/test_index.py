@@ -15,9 +15,9 @@ from embedder.aws_lambda.snapshot import after_restore, before_snapshot
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
 from embedder.core.reranker import Reranker
-from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_arn
-from embedder.core.search import SearchIndex
-from embedder.core.settings import Settings
+from embedder.core.s3_vectors import SPACE_TAG, S3VectorsIndex, open_index, parse_arn
+from embedder.core.search import DenseIndex
+from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
@@ -31,7 +31,7 @@ TEXTS = [f"entry {number}" for number in range(30)]
 METADATA = [{"number": number, "even": number % 2 == 0} for number in range(30)]
 
 Load = Callable[..., Index]
-OpenWith = Callable[[Engine, Index], VectorIndex]
+OpenWith = Callable[[Engine, Index], S3VectorsIndex]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def similar(router: Router, status: int = 200, **body: Any) -> Any:
 
 
 def test_the_answer_has_text_id_score_and_metadata(router):
-    """The form is that of a carried index; the score is 1 minus the distance."""
+    """The form is that of a local index; the score is 1 minus the distance."""
     answer = similar(router, num_results=3)
     assert answer["results"][0] == {
         "text": "entry 7",
@@ -77,13 +77,13 @@ def test_the_answer_has_text_id_score_and_metadata(router):
     assert len(similar(router)["results"]) == 10
 
 
-def test_a_carried_index_finds_the_same(router, engine):
-    """Over the same vectors, the exact stand-in and the carried index agree to rounding."""
+def test_a_local_index_finds_the_same(router, engine):
+    """Over the same vectors, the exact stand-in and the local index agree to rounding."""
     vectors = engine.embed(TEXTS)
-    carried = Router(ServedModel(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
+    local = Router(ServedModel(engine, DenseIndex(TEXTS, vectors.vectors, vectors.vector_space)))
     for text in ("entry 3", "entry", "something else"):
         one = similar(router, text=text, top=30)["results"]
-        other = similar(carried, text=text, top=30)["results"]
+        other = similar(local, text=text, top=30)["results"]
         assert [result["text"] for result in one] == [result["text"] for result in other]
         np.testing.assert_allclose(
             [result["score"] for result in one], [result["score"] for result in other], atol=1e-6
@@ -160,10 +160,10 @@ def test_a_foreign_vector_space_is_refused_at_start(engine, s3_vectors):
 
 
 def test_the_setting_makes_the_endpoint_search_the_index(minilm_artifact, load, s3_vectors):
-    """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also next to a carried index."""
+    """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also next to a local index."""
     texts = ["Parse a string into a datetime.", "Open a socket."]
     index = load(Engine.load(minilm_artifact), texts)
-    settings = Settings(
+    settings = EmbedderSettings(
         artifact=minilm_artifact.folder,
         index="a folder that is not there",
         vector_index=index.arn,
@@ -223,7 +223,7 @@ def test_an_error_of_s3_vectors_shows_no_internals(router, s3_vectors, failure, 
 
 def test_the_log_names_the_kind_of_error(engine, router, s3_vectors, capsys):
     """An operator sees which call failed and how, and no text."""
-    router.telemetry = Telemetry(Settings(artifact="a"))
+    router.telemetry = Telemetry(EmbedderSettings(artifact="a"))
     router.model.search_index.prepare(None)
     s3_vectors.failures = [Failure(403, "AccessDeniedException")]
     similar(router, 500)

@@ -11,7 +11,7 @@ from embedder.application import build_router
 from embedder.aws_lambda.function_url import request_from_event, to_payload_v2
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedder.http.search_prefixes import SearchPrefixes
@@ -149,4 +149,6 @@ def test_limits_need_an_index_of_documents(tmp_path, write):
     artifact = small_artifact(write(tmp_path / "model")).folder
     build_index(["a", "b"], Path(artifact), tmp_path / "index")
     with pytest.raises(SettingsError, match="found no EMBEDDING_VECTOR_INDEX"):
-        build_router(Settings(artifact=artifact, index=tmp_path / "index", search_prefixes=LIMITS))
+        build_router(
+            EmbedderSettings(artifact=artifact, index=tmp_path / "index", search_prefixes=LIMITS)
+        )

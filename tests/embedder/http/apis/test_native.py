@@ -191,7 +191,7 @@ def test_similar_asks_as_a_query(make_router):
     ],
 )
 def test_similar_refuses_by_name(make_router, change, status, message):
-    """A number beyond the bounds, a filter of a carried index, and a text over the limit."""
+    """A number beyond the bounds, a filter of a local index, and a text over the limit."""
     router = make_router(index=["a", "b", "c"])
     assert message in read(post(router, "/similar", {"text": "a", **change}), status)["error"]
     assert len(read(post(router, "/similar", {"text": "a", "top": 2}))["results"]) == 2

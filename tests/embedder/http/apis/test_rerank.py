@@ -12,7 +12,7 @@ from embedder.application import build_router
 from embedder.core.artifact import Artifact
 from embedder.core.errors import SettingsError
 from embedder.core.reranker import Reranker
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.http.router import Router
 from tests.embedder.calls import get, post, read
 from tests.fixtures.small_artifact import small_artifact
@@ -28,7 +28,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 @pytest.fixture(scope="module")
 def router(artifact: Artifact) -> Router:
-    return build_router(Settings(artifact=str(artifact.folder)))
+    return build_router(EmbedderSettings(artifact=str(artifact.folder)))
 
 
 def test_the_best_text_is_first(router):
@@ -85,7 +85,7 @@ def test_equal_scores_are_ranked_by_their_logits(router, path, many, score):
 def test_several_labels_have_no_order(tmp_path, request):
     """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
     artifact = small_artifact(write_reranker(tmp_path / "m", labels=3))
-    router = build_router(Settings(artifact=str(artifact.folder)))
+    router = build_router(EmbedderSettings(artifact=str(artifact.folder)))
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
     assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert labels == sorted(labels, key=lambda entry: -entry["score"])
@@ -243,16 +243,16 @@ def test_the_models_description(router):
 def test_settings_of_an_embedding_model_are_refused(artifact, settings, message):
     """The start fails with the reason."""
     with pytest.raises(SettingsError, match=message):
-        build_router(Settings(artifact=str(artifact.folder), **settings))
+        build_router(EmbedderSettings(artifact=str(artifact.folder), **settings))
 
 
 def test_a_reranker_starts_without_the_engine(artifact):
     """Only a reranker imports the module of rerankers, and it imports no engine."""
     program = (
-        "import sys; from embedder.core.settings import Settings;"
+        "import sys; from embedder.core.settings import EmbedderSettings;"
         "from embedder.application import build_router;"
         "assert 'embedder.core.reranker' not in sys.modules;"
-        f"build_router(Settings(artifact={str(artifact.folder)!r}));"
+        f"build_router(EmbedderSettings(artifact={str(artifact.folder)!r}));"
         "assert 'embedder.core.engine' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

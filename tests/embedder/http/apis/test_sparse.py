@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 from embedder.application import build_router
 from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.errors import IndexFolderError, SettingsError
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedder.core.sparse import SparseEncoder
 from embedder.http.router import Router
 from model_compiler.compile import Options
@@ -48,7 +48,7 @@ def index(artifacts: tuple[Artifact, Artifact], tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="module")
 def router(artifacts: tuple[Artifact, Artifact], index: Path) -> Router:
     """Return the router of queries, with the index."""
-    return build_router(Settings(artifact=str(artifacts[0].folder), index=str(index)))
+    return build_router(EmbedderSettings(artifact=str(artifacts[0].folder), index=str(index)))
 
 
 def test_a_vector_has_indices_and_values(router):
@@ -136,17 +136,17 @@ def test_an_index_of_another_kind_is_refused(artifacts, index, tmp_path):
     """S3 Vectors has dense vectors, and postings must be those of the model's vocabulary."""
     artifact = str(artifacts[0].folder)
     with pytest.raises(SettingsError, match="is a sparse encoder, and S3 Vectors has dense"):
-        build_router(Settings(artifact=artifact, vector_index="arn:aws:s3vectors:x"))
+        build_router(EmbedderSettings(artifact=artifact, vector_index="arn:aws:s3vectors:x"))
     broken = tmp_path / "index"
     broken.mkdir()
     for path in index.iterdir():
         (broken / path.name).write_bytes(path.read_bytes())
     np.save(broken / "postings.scales.npy", np.ones(5, np.float32))
     with pytest.raises(IndexFolderError, match="has 77 tokens"):
-        build_router(Settings(artifact=artifact, index=str(broken)))
+        build_router(EmbedderSettings(artifact=artifact, index=str(broken)))
     np.save(broken / "postings.scales.npy", np.ones(77))
     with pytest.raises(IndexFolderError, match="must be float32 of 1 dimensions; found float64"):
-        build_router(Settings(artifact=artifact, index=str(broken)))
+        build_router(EmbedderSettings(artifact=artifact, index=str(broken)))
 
 
 def test_an_index_is_made_with_the_documents_route(artifacts, tmp_path):
@@ -160,9 +160,9 @@ def test_an_index_is_made_with_the_documents_route(artifacts, tmp_path):
 def test_a_table_needs_no_onnx_runtime(artifacts):
     """A query side without a model starts and answers with its tokenizer and table alone."""
     code = (
-        "import sys; from embedder.core.settings import Settings; "
+        "import sys; from embedder.core.settings import EmbedderSettings; "
         "from embedder.application import build_router; "
-        f"router = build_router(Settings(artifact={str(artifacts[0].folder)!r})); "
+        f"router = build_router(EmbedderSettings(artifact={str(artifacts[0].folder)!r})); "
         "router.model.loaded.embed(['hello']); "
         "print({'onnxruntime', 'tokenizers', 'embedder.core.reranker'} & set(sys.modules))"
     )

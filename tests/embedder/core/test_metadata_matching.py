@@ -1,4 +1,4 @@
-"""Filters of a carried index."""
+"""Filters of a local index."""
 
 import random
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from embedder.core.errors import IndexFolderError
-from embedder.core.matching import matches
-from embedder.core.search import About, SearchIndex, load_index
+from embedder.core.metadata_matching import matches
+from embedder.core.search import DenseIndex, EntryMetadata, load_index
 from tests.embedder.core.test_search import SPACE, write
 from tests.fixtures.s3_vectors.matching import matches as s3_matches
 
@@ -83,5 +83,5 @@ def test_entries_of_another_form_are_refused(tmp_path, row):
 def test_an_index_of_texts_takes_no_filter():
     """It has no metadata: the API refuses a filter."""
     vectors = np.array([[1, 0]], dtype=np.float32)
-    assert not SearchIndex(["t"], vectors, SPACE).takes_filter
-    assert SearchIndex(["t"], vectors, SPACE, [About("a", {})]).takes_filter
+    assert not DenseIndex(["t"], vectors, SPACE).takes_filter
+    assert DenseIndex(["t"], vectors, SPACE, [EntryMetadata("a", {})]).takes_filter

@@ -1,4 +1,4 @@
-"""Whether metadata matches a filter, as S3 Vectors decides it, for a carried index.
+"""Whether metadata matches a filter, as S3 Vectors decides it, for a local index.
 
 The filter is valid: the API has checked it. Imported on demand.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-metadata-filtering.html
