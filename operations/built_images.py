@@ -1,12 +1,10 @@
-"""Print the images of an environment that were built and pushed: the last step of `scripts/build`.
+"""The images of an environment that were built and pushed.
 
 The CDK's command tags each image by what it is made from. So the images of a commit are found by
-their tags, and not built again. An environment with a zip has no such images: its zip
-is built and uploaded here. With `--check`, the first step, environments are refused that would not
-accept the images later.
+their tags, and not built again. An environment with a zip has no such images: its zip is built and
+uploaded here. Before a build, environments are refused that would not accept the images later.
 """
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -15,9 +13,6 @@ from pathlib import Path
 from botocore.session import Session
 
 from embedding_kit.image_identity import LABEL, build_command, compare_labels, model_labels
-from embedding_kit.programs import exit_with
-from operations.command import command_parser, environment_of, run_command
-from operations.environment_session import session_for
 from operations.packages import (
     PackageBucket,
     bucket_of,
@@ -25,7 +20,6 @@ from operations.packages import (
     needed_targets,
     place_of,
     registry_client,
-    store_stack,
     write_labeled,
 )
 from stacks.environment import EnvironmentSettings
@@ -61,37 +55,6 @@ def _run(command: list[str]) -> Path:
     """Return the file that the builder prints; its progress goes to this process's own output."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     return Path(done.stdout.strip().splitlines()[-1])
-
-
-_ASSEMBLY = Path(__file__).parents[1] / "cdk.out"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Print what was built, one a line, for `scripts/deploy --image`; return the exit status."""
-    parser = command_parser("python -m operations.built_images", __doc__)
-    parser.add_argument("others", nargs="*", help="the environments that get the images later")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="only check the environments, and print the stack that the images need first, if any, "
-        "or `existing` for an existing repository",
-    )
-    failure = "what was built could not be looked up"
-    return run_command(parser, _print_built, arguments, failure=failure)
-
-
-def _print_built(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
-    for other in options.others:
-        check_accepts(environment_of(other), environment)
-    if options.check:
-        is_existing = environment.existing is not None and environment.existing.repository
-        print(store_stack(environment) or ("existing" if is_existing else ""))
-        return
-    session = session_for(environment)
-    if environment.function.package == "zip":
-        print(built_zip(session, environment))
-    else:
-        print("\n".join(built_images(session, environment, _ASSEMBLY)))
 
 
 def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:
@@ -136,7 +99,3 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
             f"{environment.file} says; give both the same, or build for "
             f"{environment.name} apart: scripts/build {environment.argument}; nothing was built"
         )
-
-
-if __name__ == "__main__":
-    exit_with(main)

@@ -5,32 +5,25 @@ because a pipeline must not continue with the next environment. It is not 1, bec
 the deploy has failed and can be tried again.
 """
 
-import argparse
 import subprocess
 import sys
 
-from embedding_kit.programs import exit_with
-from operations.command import command_parser, run_command
 from stacks.environment import EnvironmentSettings
 
 #: The exit status of a deploy that succeeded, with a failed check.
-ILL = 3
+DEPLOYED_WITH_FAILED_CHECK = 3
 _INTERRUPTED = 130
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    parser = command_parser("python -m operations.checkup", __doc__)
-    return run_command(parser, _check, arguments)
-
-
-def _check(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
+def check_up(environment: EnvironmentSettings) -> int:
+    """Run the doctor; return the exit status of the deploy."""
     name, region = environment.name, environment.region
     # The release check of this deploy has compared the vector space with the one before.
     # The role that deploys does not have to be a caller.
     doctor = ["embed", "doctor", "--environment", name, "--accept-vector-space", "--deployer"]
     if region:
         doctor += ["--region", region]
+    sys.stdout.flush()
     try:
         status = subprocess.run(doctor, check=False).returncode  # noqa: S603 - no input of others
     except KeyboardInterrupt:  # The doctor got the same signal.
@@ -45,8 +38,4 @@ def _check(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
         f"embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
         file=sys.stderr,
     )
-    return ILL
-
-
-if __name__ == "__main__":
-    exit_with(main)
+    return DEPLOYED_WITH_FAILED_CHECK

@@ -6,7 +6,6 @@ ends it after a deploy that turned it off, and before a confirmed destroy. An un
 leaves the scaling suspended, which no template shows; the next deploy resumes it.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,11 +14,9 @@ from typing import Any, NoReturn
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, artifact_in_s3
-from operations.command import command_parser, run_command
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
-from operations.environment_session import confirmed, listed, look_up, session_for
+from operations.environment_session import confirmed, listed, look_up
 from operations.left_buckets import delete_buckets, document_buckets
 from operations.left_logs import delete_left_logs, function_logs, logs_of_failure
 from operations.reset_traffic import find_stuck_weights
@@ -36,48 +33,6 @@ from stacks.names import (
 #: In a list of stacks, after the name of one that the CDK's command does not know.
 _GONE = " (no longer in the file)"
 _KINDS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    parser = command_parser("python -m operations.cleanup", __doc__)
-    moment = parser.add_mutually_exclusive_group(required=True)
-    moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])
-    moment.add_argument("--before", choices=["deploy", "destroy"])
-    parser.add_argument("--force", action="store_true", help="destroy without asking")
-    parser.add_argument(
-        "--removed", action="store_true", help="destroy only what the file no longer has"
-    )
-    return run_command(parser, _act, arguments, failure="{} could not be looked through")
-
-
-def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
-    if options.after == "destroy":
-        session = session_for(environment)
-        _delete_left_logs(session, environment)
-        if environment.branch_of:
-            for line in delete_buckets(session, environment):
-                print(line)
-        _print_what_stays(session, environment)
-        if _deletes_vectors(environment):
-            # CloudFormation has left the vectors. Now, no version can search them.
-            store = find_deleted_store(session, environment)
-            for line in delete_store(session, store) if store else ():
-                print(line)
-        return None
-    # A destroy that asks shows the account itself.
-    session = session_for(environment, changes=options.force, ask=False)
-    if options.before == "destroy":
-        return _before_destroy(
-            session, environment, force=options.force, only_removed=options.removed
-        )
-    if options.before == "deploy":
-        _before_deploy(session, environment)
-    elif options.after == "failed-deploy":
-        _after_failure(session, environment)
-    else:
-        _after_deploy(session, environment)
-    return None
 
 
 def end_provisioned_concurrency(
@@ -125,7 +80,8 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
         yield target["ResourceId"]
 
 
-def _before_deploy(session: Session, environment: EnvironmentSettings) -> None:
+def before_deploy(session: Session, environment: EnvironmentSettings) -> None:
+    """Refuse weights that block a release, and resume scaling that a destroy has suspended."""
     _refuse_stuck_weights(session, environment)
     if isinstance(environment.cold_start, Provisioned):
         for resumed in resume_scaling(session, environment):
@@ -142,7 +98,7 @@ def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) ->
         )
 
 
-def _after_failure(session: Session, environment: EnvironmentSettings) -> NoReturn:
+def after_failed_deploy(session: Session, environment: EnvironmentSettings) -> NoReturn:
     """Say what AWS continues after a deploy that failed or was interrupted, and what to do."""
     client = session.create_client("cloudformation", region_name=environment.region)
     reasons = [
@@ -164,9 +120,14 @@ def _after_failure(session: Session, environment: EnvironmentSettings) -> NoRetu
     )
 
 
-def _before_destroy(
+def before_destroy(
     session: Session, environment: EnvironmentSettings, *, force: bool, only_removed: bool
 ) -> int:
+    """Ask, destroy what the file no longer has, and end the provisioned concurrency.
+
+    The CDK would leave both, deployed and billed. Returned is the exit status: 1 if the answer is
+    no.
+    """
     stacks = DeployedStacks(session, environment)
     asked = stacks.removed if only_removed else stacks.all
     if protected := [stack for stack in asked if stack.is_protected]:
@@ -213,7 +174,22 @@ def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedSta
     )
 
 
-def _after_deploy(session: Session, environment: EnvironmentSettings) -> None:
+def after_destroy(session: Session, environment: EnvironmentSettings) -> None:
+    """Delete what no stack has any more, and print what stays."""
+    _delete_left_logs(session, environment)
+    if environment.branch_of:
+        for line in delete_buckets(session, environment):
+            print(line)
+    _print_what_stays(session, environment)
+    if _deletes_vectors(environment):
+        # CloudFormation has left the vectors. Now, no version can search them.
+        store = find_deleted_store(session, environment)
+        for line in delete_store(session, store) if store else ():
+            print(line)
+
+
+def after_deploy(session: Session, environment: EnvironmentSettings) -> None:
+    """End provisioned concurrency that was turned off, delete old logs, name removed stacks."""
     if not isinstance(environment.cold_start, Provisioned):
         _end(session, environment)
     _delete_left_logs(session, environment)
@@ -319,7 +295,3 @@ def _print_documents(session: Session, environment: EnvironmentSettings) -> None
     except ClientError as error:
         name = f"{index_stack_name(environment.name)}-Documents".lower()
         print(f"note: documents may stay: {error}; to find them: aws s3 ls | grep {name}")
-
-
-if __name__ == "__main__":
-    exit_with(main)

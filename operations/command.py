@@ -3,7 +3,8 @@
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from botocore import exceptions
@@ -27,12 +28,14 @@ _NO_LOGIN_CODES = {
     "InvalidClientTokenId",
     "UnrecognizedClientException",
 }
+_INTERRUPTED = 130
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 
 def command_parser(program: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the environment's name as its first argument."""
-    parser = argparse.ArgumentParser(prog=program, description=description)
+    # An option of the CDK's command, such as --all, is no abbreviation of one of ours.
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     parser.add_argument("environment")
     return parser
 
@@ -48,7 +51,6 @@ def run_command(
     arguments: Sequence[str] | None,
     *,
     failure: str = "{}",
-    outcome: str = "",
     takes_cdk_options: bool = False,
 ) -> int:
     """Parse the arguments, act, and print an error as one line; return the exit status.
@@ -59,7 +61,6 @@ def run_command(
             allowed.
         arguments: The arguments; those of the process if None.
         failure: The text before an error of AWS; `{}` is replaced by the environment's name.
-        outcome: The text after an error: what was not done.
         takes_cdk_options: Whether other options are accepted, for the CDK's command. The action
             finds them in `options.of_cdk`.
     """
@@ -67,17 +68,37 @@ def run_command(
     if others and not takes_cdk_options:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.of_cdk = others
+    return report_errors(
+        lambda: action(environment_of(options.environment), options),
+        failure=failure.format(options.environment),
+    )
+
+
+def report_errors(action: Callable[[], int | None], *, failure: str) -> int:
+    """Act, and print an error as one line; return the exit status.
+
+    `failure` is the text before an error of AWS.
+    """
     try:
-        return action(environment_of(options.environment), options) or 0
+        with explained(failure):
+            return action() or 0
     except (ValueError, FileNotFoundError) as error:
-        text = str(error)
-    except (BotoCoreError, ClientError) as error:
-        text = f"{failure.format(options.environment)}: {error}{_advice(error)}"
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except subprocess.CalledProcessError as error:
         # The program has printed why.
         return error.returncode
-    print(f"error: {text}{outcome}", file=sys.stderr)
-    return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+@contextmanager
+def explained(failure: str) -> Iterator[None]:
+    """Raise an error of AWS as a `ValueError` that begins with what has failed."""
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise ValueError(f"{failure}: {error}{_advice(error)}") from error
 
 
 def _advice(error: BotoCoreError | ClientError) -> str:

@@ -35,7 +35,7 @@ from embedding_kit.image_identity import index_id
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from jobs.errors import BatchError
-from operations.checkup import ILL
+from operations.checkup import DEPLOYED_WITH_FAILED_CHECK
 from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.deployed import find_deployed, shares_of, status_and_outputs
 from operations.environment_session import session_for
@@ -564,7 +564,7 @@ def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int
         while process.returncode is None:
             with suppress(KeyboardInterrupt):
                 process.wait()
-    if process.returncode not in {0, ILL}:
+    if process.returncode not in {0, DEPLOYED_WITH_FAILED_CHECK}:
         raise subprocess.CalledProcessError(process.returncode, command)
     return process.returncode
 

@@ -1,11 +1,10 @@
-"""Download a model's folder from S3 before a build: `python -m operations.model_download NAME`.
+"""Download a model's folder from S3 before a build.
 
 It compares the ETags of the objects with those of the files in the cache, and downloads what has
 changed. A download that was interrupted goes on with the objects that are missing. The ETags are in
 a file of the folder, and so in the digest that names an image or a zip.
 """
 
-import argparse
 import fcntl
 import hashlib
 import json
@@ -13,16 +12,16 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from botocore.session import Session
+
 from embedding_client._progress import progress_on
-from embedding_kit.programs import exit_with
 from embedding_kit.settings.model import FOLDER_HOLDS, s3_place
-from operations.command import command_parser, run_command
-from operations.environment_session import session_for
+from operations.command import explained
 from stacks.environment import EnvironmentSettings
 
 #: The file of a downloaded folder with the ETag of each object.
@@ -30,20 +29,19 @@ LISTING = "s3-objects.json"
 _CHUNK = 1 << 20
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Download the environment's models that are in S3; return the exit status."""
-    parser = command_parser("python -m operations.model_download", __doc__)
-    failure = "the model of {} cannot be read from S3"
-    return run_command(parser, _download, arguments, failure=failure, takes_cdk_options=True)
+def download_models(environment: EnvironmentSettings, connect: Callable[[], Session]) -> None:
+    """Download the environment's models that are in S3; `connect` opens a session if there is one.
 
-
-def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> None:
+    Raises:
+        ValueError: As `download`, or S3 refuses to read one.
+    """
     sources = [source for model in environment.models.values() for source in model.sources]
     # A reranker serves next to each model, and is read once.
     for folder in dict.fromkeys(source.folder for source in sources):
         if folder and (place := s3_place(folder)):
-            client = session_for(environment).create_client("s3", region_name=environment.region)
-            download(client, *place, folder)
+            with explained(f"the model of {environment.argument} cannot be read from S3"):
+                client = connect().create_client("s3", region_name=environment.region)
+                download(client, *place, folder)
 
 
 def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
@@ -125,7 +123,3 @@ def _assemble(folder: Path, parts: Path, objects: Mapping[str, str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     new.rename(folder)
     shutil.rmtree(parts)
-
-
-if __name__ == "__main__":
-    exit_with(main)

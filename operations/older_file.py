@@ -5,31 +5,23 @@ job that lacks the commit, would give all requests back to the earlier model, or
 index of the next one up to date.
 """
 
-import argparse
 import sys
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
 
-from embedding_kit.programs import exit_with
-from operations.command import command_parser, run_command
-from operations.environment_session import confirmed, may_ask, session_for
+from operations.environment_session import confirmed
 from operations.migration import OLDER_FILE, Migration
 from stacks.environment import EnvironmentSettings
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if the file may be deployed, else print why not and return 1."""
-    parser = command_parser("python -m operations.older_file", __doc__)
-    parser.add_argument(OLDER_FILE, action="store_true", help="deploy it without asking")
-    return run_command(parser, _check, arguments, takes_cdk_options=True)
-
-
-def _check(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
+def check_age(session: Session, environment: EnvironmentSettings, *, ask: bool) -> None:
+    """Raise a `ValueError` if the file is older than what is deployed, unless the user confirms."""
     # A branch shares its file with the environment that migrates.
-    if options.allow_older_file or environment.branch_of or environment.index is None:
+    if environment.branch_of or environment.index is None:
         return
     try:
-        reason = why_older(Migration(session_for(environment), environment))
+        reason = why_older(Migration(session, environment))
     except (BotoCoreError, ClientError) as error:
         print(f"note: the deployed models could not be looked up: {error}", file=sys.stderr)
         return
@@ -37,7 +29,7 @@ def _check(environment: EnvironmentSettings, options: argparse.Namespace) -> Non
         return
     rule, allowed = reason
     text = f"{environment.file} is older than what is deployed: {rule}"
-    if not may_ask(options.of_cdk):
+    if not ask:
         raise ValueError(
             f"{text}; allowed: {allowed}, or {OLDER_FILE} for this deploy; nothing was deployed"
         )
@@ -67,7 +59,3 @@ def why_older(migration: Migration) -> tuple[str, str] | None:
     found = f"{new} of [standby] answers all requests, and {old} would again"
     after = f"the file as {command} switch or finish leaves it"
     return found, f"{after}; to go back, that file and {command} back"
-
-
-if __name__ == "__main__":
-    exit_with(main)

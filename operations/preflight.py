@@ -3,7 +3,6 @@
 It only reads. Without permission to read, it leaves the failure to the CDK.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,14 +15,13 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.programs import contract, exit_with
+from embedding_kit.programs import contract
 from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provisioned
 from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.regions import check_region, region_notes
-from operations.command import command_parser, run_command
 from operations.deployed import DeployedStack, find_deployed, read_stacks
-from operations.environment_session import account_of, look_up, may_ask, session_for
+from operations.environment_session import account_of, look_up
 from operations.packages import needed_targets
 from stacks.environment import EnvironmentSettings
 from stacks.key_policy import needed_statements
@@ -39,7 +37,7 @@ from stacks.names import (
     repository_stack_name,
 )
 
-_IMPORT = "--import-existing-resources"
+IMPORT = "--import-existing-resources"
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
@@ -59,25 +57,10 @@ class Finding:
     stops: bool = False
 
 
-def main(arguments: list[str] | None = None) -> int:
+def report(findings: Iterable[Finding]) -> int:
     """Print the findings; return 1 if the deploy would fail, else 0."""
-    parser = command_parser("python -m operations.preflight", __doc__)
-    parser.add_argument("--built", action="store_true", help="the images were built before")
-    only = "check only what a comparison needs: the region and the credentials"
-    parser.add_argument("--diff", action="store_true", help=only)
-    failure = "AWS does not accept the credentials"
-    return run_command(parser, _check, arguments, failure=failure, takes_cdk_options=True)
-
-
-def _check(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-    if options.diff:
-        found = check_place(session_for(environment), environment)
-    else:
-        session = session_for(environment, changes=True, ask=may_ask(options.of_cdk))
-        imports, builds = _IMPORT in options.of_cdk, not options.built
-        found = before_deploy(session, environment, imports=imports, builds=builds)
     stops = False
-    for finding in found:
+    for finding in findings:
         print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
         stops |= finding.stops
     return int(stops)
@@ -275,7 +258,7 @@ def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iter
     )
     yield Finding(
         f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
-        f"To use it again: {first}scripts/deploy {environment.argument} {_IMPORT}. To deploy "
+        f"To use it again: {first}scripts/deploy {environment.argument} {IMPORT}. To deploy "
         f"with a new one: aws s3 rb --force s3://{name}",
         stops=True,
     )
@@ -299,7 +282,7 @@ def _repository(
     if found and stack is None:
         yield Finding(
             f"the image repository {name} exists and belongs to no stack, as after a destroy "
-            f"that retained it. To use it again: scripts/deploy {environment.argument} {_IMPORT}",
+            f"that retained it. To use it again: scripts/deploy {environment.argument} {IMPORT}",
             stops=True,
         )
 
@@ -485,7 +468,3 @@ def _refused(
                 "succeeds, but there are no logs or traces, and alarms on metrics from the log "
                 "stay silent. Its permissions: cdk.out/iam-policy-report.txt"
             )
-
-
-if __name__ == "__main__":
-    exit_with(main)

@@ -1,13 +1,12 @@
 """Prepare images or a zip, already built, for a deploy: a part of `scripts/deploy NAME --image`.
 
 It finds each image, refuses one that was built for other settings, copies it into the environment's
-own repository, and prints the value of the CDK's context `images`. Nothing is deployed before all
+own repository, and returns the value of the CDK's context `images`. Nothing is deployed before all
 images are accepted. Lambda pulls an image only from its own region, and from its own account
 without further policies, and takes a zip only from a bucket in its own region: so each environment
 has its own copy.
 """
 
-import argparse
 import re
 import sys
 import tempfile
@@ -19,9 +18,6 @@ from pathlib import Path
 from botocore.session import Session
 
 from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
-from embedding_kit.programs import exit_with
-from operations.command import command_parser, run_command
-from operations.environment_session import session_for
 from operations.packages import (
     Image,
     PackageBucket,
@@ -32,7 +28,6 @@ from operations.packages import (
     needed_targets,
     place_of,
     read_labels,
-    store_stack,
 )
 from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_key, zip_key
@@ -187,31 +182,19 @@ class Reference:
         return cls(digest=found.pop("digest"), place=Place(**found))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
-    parser = command_parser("python -m operations.promotion", __doc__)
-    parser.add_argument("--image", action="append", default=[])
-    parser.add_argument(
-        "--check",
-        choices=["images", "stack"],
-        help="only check the images, and print their digests, or the stack that they need first, "
-        "if any",
-    )
-    failure, outcome = "the images could not be looked up", "; nothing was deployed"
-    return run_command(parser, _prepare, arguments, failure=failure, outcome=outcome)
+def images_context(
+    session: Session, environment: EnvironmentSettings, images: Sequence[str], *, check: bool
+) -> str:
+    """Promote images or a zip by their addresses; return the value of the context `images`.
 
-
-def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
-    session, only_check = session_for(environment), bool(options.check)
+    With `check`, they are only checked.
+    """
     if environment.function.package == "zip":
-        images = promote_zip(session, environment, options.image, check=only_check)
+        digests = promote_zip(session, environment, images, check=check)
     else:
-        references = [Reference.parse(text) for text in options.image]
-        images = promote(session, environment, references, check=only_check)
-    if options.check == "stack":
-        print(store_stack(environment) or "")
-    else:
-        print(",".join(f"{target}={digest}" for target, digest in images.items()))
+        references = [Reference.parse(text) for text in images]
+        digests = promote(session, environment, references, check=check)
+    return ",".join(f"{target}={digest}" for target, digest in digests.items())
 
 
 def promote(
@@ -286,7 +269,3 @@ def _copy(image: Image, source: Repository, own: Repository) -> None:
     size = sum(own.copy(image, source=source, tag=tag))
     if size:
         print(f"{image.digest} copied to {own.place.uri}: {size / 1e6:.0f} MB", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    exit_with(main)

@@ -26,14 +26,14 @@ def run(tmp_path, monkeypatch, capsys):
     def run(name, *, status=0):
         program.write_text(f'#!/bin/sh\necho "$*" > {shlex.quote(str(called))}\nexit {status}\n')
         program.chmod(0o755)
-        result = checkup.main([name])
+        result = checkup.check_up(command.environment_of(name))
         doctor = called.read_text().strip() if called.exists() else None
         return result, doctor, capsys.readouterr().err
 
     return run
 
 
-ILL = (
+FAILED = (
     "error: dev is deployed, but a check has failed: see the report above. To check again: "
     "embed doctor --environment dev. To deploy without the doctor: --no-doctor\n"
 )
@@ -41,13 +41,12 @@ ILL = (
 
 @pytest.mark.parametrize(
     ("status", "expected", "errors"),
-    [(0, 0, ""), (1, checkup.ILL, ILL), (130, 130, "dev is deployed; the doctor was stopped\n")],
+    [(0, 0, ""), (1, 3, FAILED), (130, 130, "dev is deployed; the doctor was stopped\n")],
 )
 def test_the_status_says_that_the_deploy_succeeded(run, status, expected, errors):
     """A failed check has a status of its own, 3, and Ctrl-C is no failed check."""
     doctor = "doctor --environment dev --accept-vector-space --deployer"
     assert run("dev", status=status) == (expected, doctor, errors)
-    assert checkup.ILL == 3
 
 
 def test_the_doctor_looks_in_the_environments_region(run):

@@ -1,13 +1,22 @@
 """Test ending and resuming provisioned concurrency around deploy and destroy."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import ANY
 
-from operations import cleanup, command
-from operations.cleanup import end_provisioned_concurrency, main, resume_scaling
+from operations import cleanup, command, destroy
+from operations.cleanup import (
+    after_deploy,
+    after_destroy,
+    after_failed_deploy,
+    before_deploy,
+    before_destroy,
+    end_provisioned_concurrency,
+    resume_scaling,
+)
 from operations.deployed import DeployedStack
 
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
@@ -100,16 +109,29 @@ class _Stacks:
 
 
 @pytest.fixture
-def account(session, environments, monkeypatch):
-    """Let the command use this session and the tests' environments."""
-    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: session)
+def account(session, monkeypatch):
+    """Return the session, of an account with one stack."""
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
-    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     return session
 
 
+@pytest.fixture
+def step(account, environments):
+    """Return a function that runs a step as the scripts do, and returns its status."""
+
+    def step(act, name="dev", **options):
+        action = partial(act, account, environments[name], **options)
+        return command.report_errors(action, failure="")
+
+    return step
+
+
+FORCED = {"force": True, "only_removed": False}
+ASKING = {"force": False, "only_removed": False}
+
+
 @pytest.mark.parametrize("answer", ["n", "", "no", "dev", EOFError, KeyboardInterrupt])
-def test_only_a_yes_destroys(account, monkeypatch, capsys, answer):
+def test_only_a_yes_destroys(step, monkeypatch, capsys, answer):
     """Any other answer, Ctrl-C or a missing terminal changes nothing: AWS gets no call."""
 
     def reply() -> str:
@@ -118,37 +140,37 @@ def test_only_a_yes_destroys(account, monkeypatch, capsys, answer):
         raise answer
 
     monkeypatch.setattr("builtins.input", reply)
-    assert main(["dev", "--before", "destroy"]) == 1
+    assert step(before_destroy, **ASKING) == 1
     told = capsys.readouterr().err
     assert told.startswith("Destroy EmbeddingKit-dev-Endpoint in 123456789012, us-east-1? [y/N] ")
     assert told.endswith("nothing was changed\n")
 
 
 @pytest.mark.parametrize("answer", ["y", " Yes "])
-def test_a_yes_ends_what_would_stay_billed(account, monkeypatch, capsys, answer):
+def test_a_yes_ends_what_would_stay_billed(account, step, monkeypatch, capsys, answer):
     """A yes, asked for with the environment's name, ends everything that would stay billed."""
     monkeypatch.setattr("builtins.input", lambda: answer)
     _ended(account)
-    assert main(["dev", "--before", "destroy"]) == 0
+    assert step(before_destroy, **ASKING) == 0
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
-def test_a_destroy_that_was_interrupted_can_be_run_again(account):
+def test_a_destroy_that_was_interrupted_can_be_run_again(account, step):
     """The second run ends the provisioned concurrency that the first one left."""
     account.deployed()
     _targets(account, suspended=False)
     _registered(account, suspended=True)
     account.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
-    assert main(["dev", "--before", "destroy", "--force"]) == 1
+    assert step(before_destroy, **FORCED) == 1
     _ended(account, suspended=True)
-    assert main(["dev", "--before", "destroy", "--force"]) == 0
+    assert step(before_destroy, **FORCED) == 0
 
 
 def _unweighted(session) -> None:
     session.stubs["lambda"].add_response("get_alias", {"FunctionVersion": "3"})
 
 
-def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(account, capsys):
+def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(account, step, capsys):
     """The minimum is restored before the scaling, so the next run can repeat an interrupted one."""
     for _ in range(2):
         account.deployed()
@@ -163,7 +185,7 @@ def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(account, caps
         {"FunctionName": "embedder", "Qualifier": "live", "ProvisionedConcurrentExecutions": 2},
     )
     _registered(account, suspended=False)
-    assert main(["provisioned", "--before", "deploy"]) == 0
+    assert step(before_deploy, "provisioned") == 0
     assert capsys.readouterr().out == (
         f"resumed the scaling of {LIVE}, which an unfinished destroy had suspended\n"
     )
@@ -190,11 +212,11 @@ def test_a_missing_right_does_not_look_like_a_missing_floor(session, environment
         list(resume_scaling(session, environments["provisioned"]))
 
 
-def test_a_deploy_without_provisioned_concurrency_resumes_nothing(account):
+def test_a_deploy_without_provisioned_concurrency_resumes_nothing(account, step):
     """Provisioned concurrency that the file turns off is ended after the deploy instead."""
     account.deployed()
     _unweighted(account)
-    assert main(["dev", "--before", "deploy"]) == 0
+    assert step(before_deploy) == 0
 
 
 def _stacks(session, **statuses: str) -> None:
@@ -206,12 +228,12 @@ def _stacks(session, **statuses: str) -> None:
     session.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": stacks}, {})
 
 
-def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(account, capsys):
+def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(account, step, capsys):
     """And which commands follow: AWS refuses another deploy until it has ended."""
     _stacks(
         account, Repository="UPDATE_COMPLETE", Endpoint="UPDATE_IN_PROGRESS", Server="DELETE_FAILED"
     )
-    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert step(after_failed_deploy) == 1
     assert capsys.readouterr().err == (
         "note: AWS is changing EmbeddingKit-dev-Endpoint (UPDATE_IN_PROGRESS), and takes no other "
         "change of it; allowed: to wait until it ends, or scripts/rollback dev, which stops it and "
@@ -219,21 +241,21 @@ def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(account, caps
     )
 
 
-def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(account, capsys):
+def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(account, step, capsys):
     """The CDK's own last line may be an error without a text."""
     _stacks(account, Endpoint="UPDATE_ROLLBACK_COMPLETE")
     account.deployed()
     _unweighted(account)
-    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert step(after_failed_deploy) == 1
     assert capsys.readouterr().err == (
         "error: dev was not deployed, for the reason above; after a fix: scripts/deploy dev\n"
     )
 
 
-@pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
-def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(account, capsys, moment):
+@pytest.mark.parametrize("act", [before_deploy, after_failed_deploy])
+def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(account, step, capsys, act):
     """The error names the command to run."""
-    if moment[-1] == "failed-deploy":
+    if act is after_failed_deploy:
         _stacks(account, Endpoint="UPDATE_ROLLBACK_COMPLETE")
     account.deployed()
     account.stubs["lambda"].add_response(
@@ -248,7 +270,7 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(account, capsys, m
     account.stubs["cloudformation"].add_response(
         "list_stack_resources", {"StackResourceSummaries": []}
     )
-    assert main(["provisioned", *moment]) == 1
+    assert step(act, "provisioned") == 1
     assert capsys.readouterr().err == (
         "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
         "is running, so AWS refuses further releases; "
@@ -256,12 +278,12 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(account, capsys, m
     )
 
 
-def test_a_deploy_without_its_alias_says_how_to_make_it_again(account, capsys):
+def test_a_deploy_without_its_alias_says_how_to_make_it_again(account, step, capsys):
     """AWS's answer alone would only name an alias that does not exist."""
     account.deployed()
     account.stubs["lambda"].add_client_error("get_alias", "ResourceNotFoundException")
     account.template({"Resources": {"Live": ALIAS}})
-    assert main(["dev", "--before", "deploy"]) == 1
+    assert step(before_deploy) == 1
     assert capsys.readouterr().err == (
         "error: the alias live, which EmbeddingKit-dev-Endpoint made, was deleted by other means; "
         "nothing was changed. To make it again: aws lambda create-alias --function-name embedder "
@@ -278,7 +300,7 @@ def test_an_environment_that_is_not_deployed_has_nothing_to_change(session, envi
 
 @pytest.fixture
 def asked(account, monkeypatch) -> list[str]:
-    """Let the command read a variant, and record whether it asks AWS to end something."""
+    """Return the names of the environments for which AWS is asked to end something."""
     names: list[str] = []
 
     def end(_, environment):
@@ -289,23 +311,21 @@ def asked(account, monkeypatch) -> list[str]:
     return names
 
 
-def test_a_deploy_ends_provisioned_concurrency_that_the_file_turns_off(asked, capsys):
+def test_a_deploy_ends_provisioned_concurrency_that_the_file_turns_off(asked, step, capsys):
     """What the environment asks for is kept."""
-    assert main(["provisioned", "--after", "deploy"]) == 0
+    assert step(after_deploy, "provisioned") == 0
     assert asked == []
-    assert main(["dev", "--after", "deploy"]) == 0
+    assert step(after_deploy) == 0
     assert asked == ["dev"]
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
 @pytest.fixture
-def told(asked, capsys, monkeypatch, environments):
+def told(account, asked, capsys, environments):
     """Return a function that gives the text printed after a destroy."""
 
     def told(name: str, **changes: str) -> str:
-        kept = environments[name].model_copy(update=changes)
-        monkeypatch.setattr(command, "load_environment", lambda *_, **__: kept)
-        assert main([name, "--after", "destroy"]) == 0
+        after_destroy(account, environments[name].model_copy(update=changes))
         printed: str = capsys.readouterr().out
         return printed
 
@@ -368,7 +388,7 @@ def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environme
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert main(["dev", "--before", "destroy", "--force"]) == 1
+    assert destroy.main(["dev", "--force"]) == 1
     assert capsys.readouterr().err == (
         "error: dev could not be looked through: Unable to locate credentials; log in (`aws sso "
         "login`), choose a profile (--profile or AWS_PROFILE), or set AWS_ACCESS_KEY_ID and "

@@ -26,7 +26,7 @@ from jobs.load import index_client
 from jobs.load.__main__ import main as load
 from jobs.load.index_client import IndexClient
 from jobs.storage import open_folder
-from operations import command, environment_tables, migration, older_file
+from operations import command, deploy, environment_tables, migration, older_file
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
 from tests.docs.pages import SKILL, blocks
@@ -551,13 +551,14 @@ def test_a_branch_has_no_migration_of_its_own(world, capsys):
 @pytest.fixture
 def may_deploy(world, monkeypatch, capsys):
     """Return what the check of a deploy says of a file's text: nothing if it may be deployed."""
-    monkeypatch.setattr(older_file, "session_for", lambda _: world)
+    monkeypatch.setattr(deploy, "session_for", lambda *_, **__: world)
+    monkeypatch.setattr(deploy, "steps", lambda _: [deploy.check_age])
 
     def check(text: str, *options: str) -> str:
         kept = world.file.read_text()
         world.file.write_text(text)
         capsys.readouterr()
-        status = older_file.main(["dev", *options])
+        status = deploy.main(["dev", *options])
         world.file.write_text(kept)
         said = capsys.readouterr().err
         assert status == bool(said)
@@ -626,12 +627,12 @@ def test_an_older_file_is_deployed_if_somebody_says_so(world, may_deploy, monkey
     for answer, refused in (("n", True), ("", True), ("y", False)):
         monkeypatch.setattr("builtins.input", lambda answer=answer: answer)
         world.file.write_text(older)
-        assert older_file.main(["dev"]) == refused
+        assert deploy.main(["dev"]) == refused
     monkeypatch.setattr("builtins.input", lambda: pytest.fail("asked"))
     assert "; nothing was deployed" in may_deploy(older, "--yes")
 
 
-def test_an_older_file_of_a_branch_is_that_of_its_environment(world, monkeypatch):
+def test_an_older_file_of_a_branch_is_that_of_its_environment(world):
     """A branch has indexes of its own, which no step of the environment's migration has changed."""
-    monkeypatch.setattr(older_file, "session_for", lambda _: pytest.fail("asked AWS"))
-    assert older_file.main(["dev/pr-1"]) == 0
+    branch = load_environment("dev/pr-1", folder=world.file.parent)
+    older_file.check_age(None, branch, ask=False)

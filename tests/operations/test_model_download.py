@@ -12,7 +12,7 @@ from embedding_client import _progress
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from embedding_kit.settings.model import s3_place
-from operations import command, model_download
+from operations import model_download
 from operations.model_download import download
 from stacks.environment_file import EnvironmentFileError, load_environment
 
@@ -146,19 +146,22 @@ def test_an_environment_with_a_folder_in_s3(tmp_path, monkeypatch, folder):
     with pytest.raises(FileNotFoundError, match="`scripts/deploy` and `scripts/build` download"):
         build_arguments(model)
     store, read = Store(), []
-    monkeypatch.setattr(command, "ENVIRONMENTS", tmp_path)
     monkeypatch.setattr(store, "create_client", lambda *_, **__: store.client, raising=False)
-    monkeypatch.setattr(model_download, "session_for", lambda _: store)
     monkeypatch.setattr(model_download, "download", lambda *place: read.append(place))
-    assert model_download.main(["own", "--require-approval", "never"]) == 0
-    assert model_download.main(["other"]) == 0
+
+    def download_for(name):
+        environment = load_environment(name, folder=tmp_path)
+        model_download.download_models(environment, lambda: store)
+
+    download_for("own")
+    download_for("other")
     assert read == [(store.client, "bucket", "models/own", folder)]
     text = '[model]\nname = "acme/model"\n[index]\n[standby]\nfolder = "s3://bucket/models/own"\n'
     shared = 'index_dimension = 9\n[reranker]\nfolder = "s3://bucket/models/ranker"\n'
     (tmp_path / "two.toml").write_text(
         text.replace("[index]", "index_dimension = 9\n[index]") + shared
     )
-    assert model_download.main(["two"]) == 0
+    download_for("two")
     assert [place[2] for place in read[1:]] == ["models/ranker", "models/own"]
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from embedding_kit.settings import FunctionSettings, Provisioned
-from operations import command, preflight
-from operations.preflight import Finding, before_deploy, main
+from operations import build, deploy, preflight
+from operations.preflight import Finding, before_deploy, report
 
 from .conftest import HOME, STACK, Stubbed, dev_with
 
@@ -65,11 +65,14 @@ def test_a_region_that_lacks_a_part_stops_before_anything_else(
     assert expected in finding.text
 
 
-@pytest.mark.parametrize("options", [[], ["--built"], ["--diff"]])
-def test_each_way_to_deploy_or_compare_checks_the_region(aws, monkeypatch, capsys, options):
+@pytest.mark.parametrize(
+    ("act", "options"),
+    [(deploy, []), (deploy, ["--image", "a"]), (deploy, ["--diff"]), (build, [])],
+)
+def test_each_way_to_deploy_or_compare_checks_the_region(aws, monkeypatch, capsys, act, options):
     """It ends with the one line, and without a question about the account at no terminal."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "il-central-1")
-    assert main(["dev", *options]) == 1
+    assert act.main(["dev", *options]) == 1
     errors = [line for line in capsys.readouterr().err.splitlines() if line[:5] != "note:"]
     assert [line.partition(" lacks ")[0] for line in errors] == ["error: il-central-1"]
 
@@ -428,24 +431,11 @@ def test_a_bucket_that_is_not_there_or_of_a_stack_is_fine(session, in_s3):
     ("findings", "status"),
     [([], 0), ([Finding("a")], 0), ([Finding("a"), Finding("b", stops=True), Finding("c")], 1)],
 )
-def test_the_command_stops_the_script_where_something_would_fail(
-    monkeypatch, environments, capsys, findings, status
-):
-    """Every finding is printed as an error or a note; an error fails the script."""
-    asked = []
-
-    def before_deploy(_, environment, *, imports, builds):
-        asked.append((environment.name, imports, builds))
-        return findings
-
-    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
-    monkeypatch.setattr(preflight, "session_for", lambda *_, **__: None)
-    monkeypatch.setattr(preflight, "before_deploy", before_deploy)
-    assert main(["dev", "--require-approval", "never"]) == status
-    assert main(["dev", "--built", "--import-existing-resources"]) == status
-    assert asked == [("dev", False, True), ("dev", True, False)]
+def test_a_finding_that_stops_fails_the_step(capsys, findings, status):
+    """Every finding is printed as an error or a note."""
+    assert report(findings) == status
     lines = [f"{'error' if f.stops else 'note'}: {f.text}" for f in findings]
-    assert capsys.readouterr().err.splitlines() == lines * 2
+    assert capsys.readouterr().err.splitlines() == lines
 
 
 def test_an_own_key_and_existing_resources_are_looked_up(session, environments):

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from embedding_kit.settings import VectorIndexSettings
-from operations import cleanup, command
+from operations import cleanup
 from operations.vector_store import (
     VectorStore,
     delete_indexes,
@@ -236,14 +236,12 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
     dev = environments["dev"].model_copy(
         update={"index": VectorIndexSettings(), "removal_policy": removal}
     )
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
-    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: account)
     monkeypatch.setattr(cleanup, "delete_left_logs", lambda *_: [])
     if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))
         account.has_stack()
         account.resources(7, BUCKET)
-    assert cleanup.main(["dev", "--after", "destroy"]) == 0
+    cleanup.after_destroy(account, dev)
     shown = capsys.readouterr().out
     assert (f"deleted the vector bucket {BUCKET}" in shown) is (removal == "destroy")
     assert ("aws s3vectors delete-index --index-arn" in shown) is (removal == "retain")

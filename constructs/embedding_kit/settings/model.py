@@ -1,6 +1,6 @@
 """The model that the endpoint serves, the acceptance of its license, and a model's own folder.
 
-Synth calls no AWS. `python -m operations.model_download` puts a folder of S3 into the cache, at a
+Synth calls no AWS. `scripts/deploy` and `scripts/build` put a folder of S3 into the cache, at a
 path that has the bucket and the prefix in it, and everything else reads it there.
 """
 
