@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from embedding_client._cli import parsers
+from embedding_client.cli import parsers
 
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 _UNTITLED = {"positional arguments", "options"}

@@ -15,7 +15,7 @@ from typing import Any
 import embedding_kit
 from embedder.http.apis import rerank, search, sparse
 from embedder.http.router import ROUTES
-from embedding_client import _errors as errors
+from embedding_client import errors
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, described, measurements
 from stacks.descriptions import export_schema
 from stacks.environment import EnvironmentSettings

@@ -9,7 +9,7 @@ from statistics import median
 from textwrap import fill
 from typing import Any
 
-from embedding_client._models import cells
+from embedding_client.models import cells
 from embedding_kit.prices import hosted_models, load_prices
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
 from operations.cost.forecast import TIMEOUTS, Forecast, as_table, forecast, number, percent

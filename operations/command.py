@@ -10,6 +10,7 @@ from pathlib import Path
 from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
+from embedding_client.doctor import LOGIN
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
 
@@ -105,7 +106,4 @@ def _advice(error: BotoCoreError | ClientError) -> str:
     refused = isinstance(error, ClientError) and error.response["Error"]["Code"] in _NO_LOGIN_CODES
     if not refused and not isinstance(error, _NO_LOGIN):
         return ""
-    # The doctor needs an HTTP client, and says it in the same words.
-    from embedding_client._doctor.access import LOGIN  # noqa: PLC0415
-
     return f"; {LOGIN}"

@@ -24,13 +24,14 @@ from typing import Any
 from botocore.session import Session
 from tqdm import tqdm
 
-from embedding_client._arguments import FORMATS
-from embedding_client._client import EmbeddingClient
-from embedding_client._errors import EmbeddingClientError
-from embedding_client._index import VectorIndex
-from embedding_client._ingest_command import read_status
-from embedding_client._jobs import Executions
-from embedding_client._readers import Source
+from embedding_client import (
+    EmbeddingClient,
+    EmbeddingClientError,
+    Executions,
+    Source,
+    VectorIndex,
+    ingest_status,
+)
 from embedding_kit.image_identity import index_id
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     queries = parsers["compare"]
     queries.add_argument("--queries", type=Path, required=True, metavar="FILE", help="texts")
     queries.add_argument("--column", default="text", help="the field with the query")
-    queries.add_argument("--format", choices=FORMATS, help="default: from the file's name")
+    queries.add_argument("--format", choices=Source.formats, help="default: from the file's name")
     queries.add_argument("--report", type=Path, metavar="FILE.html", help="a page to write")
     queries.add_argument("--json", action="store_true", help="print JSON")
     failure = "the step did not end for {}"
@@ -210,7 +211,7 @@ class Migration:
     def documents(self, model: MigratedModel) -> dict[str, Any]:
         """Return the state of the documents in a model's index: `embed ingest status --json`."""
         region = self.environment.region
-        return read_status(self.environment.name, role=model.role or "", region=region)
+        return ingest_status(self.environment.name, role=model.role or "", region=region)
 
     def standby(self, space: str | None = None) -> EmbeddingClient:
         """Return a client of the function of `[standby]` that accepts one space; any with None."""

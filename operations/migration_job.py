@@ -15,11 +15,8 @@ from typing import Any
 import orjson
 from pyarrow import parquet
 
-from embedding_client._client import EmbeddingClient
-from embedding_client._errors import counted
-from embedding_client._file_embedding import embed_file
-from embedding_client._protocol import EmbedOptions
-from embedding_client._readers import Source
+from embedding_client import EmbeddingClient, EmbedOptions, Source, embed_file
+from embedding_client.errors import counted
 from jobs.embed.job import EMBEDDING_COLUMN, FRAME
 from jobs.load.__main__ import main as load
 from jobs.load.run import FinishedJob, find_job

@@ -15,11 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from embedding_client._client import EmbeddingClient
-from embedding_client._errors import FileError
-from embedding_client._progress import progress_on
-from embedding_client._protocol import Match
-from embedding_client._readers import Source
+from embedding_client import EmbeddingClient, FileError, Match, Source
+from embedding_client.progress import progress_on
 
 _TOP = 10
 #: Candidates of a search; with them, `POST /search` answers.

@@ -19,7 +19,7 @@ from typing import Any
 
 from botocore.session import Session
 
-from embedding_client._progress import progress_on
+from embedding_client.progress import progress_on
 from embedding_kit.settings.model import FOLDER_HOLDS, s3_place
 from operations.command import explained
 from stacks.environment import EnvironmentSettings

@@ -24,7 +24,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_client._targets import invocation_event
+from embedding_client import invocation_event
 from embedding_kit.programs import exit_with
 from embedding_kit.settings.callers import without_path
 from operations.command import command_parser, run_command

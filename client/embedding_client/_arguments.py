@@ -101,7 +101,7 @@ def _add_models(commands: Any) -> None:
         commands,
         "models",
         "List the models of the catalog, with size, memory, speed and quality.",
-        run="_models.run_models",
+        run="models.run_models",
     )
     parser.add_argument(
         "--language",

@@ -19,7 +19,6 @@ import httpx
 import numpy.typing as npt
 from anyio.abc import TaskGroup
 
-from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
     TRANSPORT_ERRORS,
     BaseClient,
@@ -31,6 +30,7 @@ from embedding_client._flows import (
 from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import Part
 from embedding_client._targets import Request
+from embedding_client.errors import ConfigurationError, UnreachableError
 
 _T = TypeVar("_T")
 

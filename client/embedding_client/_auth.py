@@ -30,8 +30,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError
 
-from embedding_client._errors import ConfigurationError, CredentialsError
 from embedding_client._forks import renew_after_fork
+from embedding_client.errors import ConfigurationError, CredentialsError
 
 try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
     from httpx2 import Auth as _Httpx2Auth

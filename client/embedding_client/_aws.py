@@ -8,7 +8,7 @@ import botocore.exceptions
 import botocore.session
 from botocore.config import Config
 
-from embedding_client._errors import ConfigurationError, CredentialsError, EmbeddingClientError
+from embedding_client.errors import ConfigurationError, CredentialsError, EmbeddingClientError
 
 
 class AwsError(EmbeddingClientError):

@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 import numpy.typing as npt
 
-from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
     TRANSPORT_ERRORS,
     BaseClient,
@@ -25,6 +24,7 @@ from embedding_client._forks import renew_after_fork
 from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import Part
 from embedding_client._targets import Request
+from embedding_client.errors import ConfigurationError, UnreachableError
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
             packed bits. Row i is the vector of text i.
 
         Raises:
-            EmbeddingClientError: See `embedding_client._errors`.
+            EmbeddingClientError: See `embedding_client.errors`.
         """
         return concatenate(list(self._in_order(self._flows.embed_all(texts, options))), options)
 

@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._connect import auth_for
-from embedding_client._errors import (
+from embedding_client._flows import TIMEOUT
+from embedding_client._readers import Source
+from embedding_client._targets import check_url
+from embedding_client.errors import (
     FileError,
     ResponseError,
     ServiceError,
     UnreachableError,
     counted,
 )
-from embedding_client._flows import TIMEOUT
-from embedding_client._progress import progress_on
-from embedding_client._readers import Source
-from embedding_client._targets import check_url
+from embedding_client.progress import progress_on
 
 _NEIGHBORS = 10
 #: The rows with the lowest cosines that the report names.

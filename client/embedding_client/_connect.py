@@ -19,9 +19,9 @@ import httpx
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import LOOPBACK, read_key
 from embedding_client._client import EmbeddingClient
-from embedding_client._errors import ConfigurationError, print_error
 from embedding_client._flows import RetryPolicy
 from embedding_client._targets import UrlTarget, choose_auth, function_target
+from embedding_client.errors import ConfigurationError, print_error
 
 
 def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> EmbeddingClient:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to, note_space
-from embedding_client._errors import ConfigurationError, FileError, counted, print_error
 from embedding_client._file_embedding import embed_file, embed_stream, nothing_in
 from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
 from embedding_client._readers import Row, Source, problem_of
+from embedding_client.errors import ConfigurationError, FileError, counted, print_error
 from embedding_client.rows import Fields
 
 _INCOMPLETE = 3

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._client import EmbeddingClient
-from embedding_client._errors import FileError, RequestError, counted
 from embedding_client._outputs import (
     ADDED,
     WRITERS,
@@ -31,10 +30,11 @@ from embedding_client._outputs import (
     Table,
     parquet_schema,
 )
-from embedding_client._progress import progress_on
 from embedding_client._protocol import EmbedOptions, data_type
 from embedding_client._readers import Row, Source
 from embedding_client._responses import Part
+from embedding_client.errors import FileError, RequestError, counted
+from embedding_client.progress import progress_on
 from embedding_client.rows import Fields
 
 OnError = Literal["stop", "skip", "null"]

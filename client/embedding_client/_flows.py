@@ -17,12 +17,6 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._errors import (
-    ConfigurationError,
-    RequestError,
-    ResponseError,
-    UnreachableError,
-)
 from embedding_client._protocol import (
     Batch,
     BatchLimits,
@@ -55,6 +49,12 @@ from embedding_client._targets import (
     check_url,
     choose_auth,
     function_target,
+)
+from embedding_client.errors import (
+    ConfigurationError,
+    RequestError,
+    ResponseError,
+    UnreachableError,
 )
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})

@@ -20,15 +20,15 @@ from embedding_client._arguments import IN_QUOTES
 from embedding_client._aws import aws_client, aws_errors
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to
-from embedding_client._errors import (
+from embedding_client._operator_arguments import INDEX_VARIABLE
+from embedding_client._protocol import Match
+from embedding_client.errors import (
     ConfigurationError,
     RequestError,
     VectorSpaceError,
     counted,
     print_error,
 )
-from embedding_client._operator_arguments import INDEX_VARIABLE
-from embedding_client._protocol import Match
 
 #: The tag of the index that names the vector space of its vectors.
 SPACE_TAG = "embedding-kit:vector-space"

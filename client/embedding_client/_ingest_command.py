@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from embedding_client._aws import aws_client, aws_errors
-from embedding_client._errors import ConfigurationError, counted
 from embedding_client._jobs import Executions
+from embedding_client.errors import ConfigurationError, counted
 
 _DAY = timedelta(days=1)
 _PERCENTILES = ("p50", "p99")
@@ -20,7 +20,7 @@ _LOOKED = 20
 def show_status(args: argparse.Namespace) -> int:
     """Run `embed ingest status`."""
     role = "Standby" if args.standby else ""
-    status = read_status(args.environment, role=role, region=args.region, profile=args.profile)
+    status = ingest_status(args.environment, role=role, region=args.region, profile=args.profile)
     if args.json:
         print(json.dumps(status, default=datetime.isoformat))
     else:
@@ -29,7 +29,7 @@ def show_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_status(
+def ingest_status(
     environment: str, *, role: str = "", region: str | None = None, profile: str | None = None
 ) -> dict[str, Any]:
     """Return what is printed as JSON; `role` is "", or "Standby" for the index of `[standby]`."""

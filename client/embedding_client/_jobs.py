@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from embedding_client._aws import AwsError, aws_client, aws_errors
-from embedding_client._errors import ConfigurationError
+from embedding_client.errors import ConfigurationError
 
 _MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMachine:[\w-]+")
 #: The characters that Step Functions allows in a name, and its longest name.

@@ -12,9 +12,9 @@ from typing import IO, Any
 import httpx
 
 from embedding_client._connect import auth_for
-from embedding_client._errors import ConfigurationError, EmbeddingClientError
 from embedding_client._flows import TIMEOUT
 from embedding_client._targets import check_url
+from embedding_client.errors import ConfigurationError, EmbeddingClientError
 
 #: JSON-RPC's codes of a line that is not JSON, and of an endpoint that cannot answer.
 _NOT_JSON, _FAULT = -32700, -32603

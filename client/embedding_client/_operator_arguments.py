@@ -244,7 +244,7 @@ def _add_doctor(commands: Any) -> None:
         commands,
         "doctor",
         "Check a deployed endpoint from outside, and print what to do.",
-        run="_doctor.command.run_doctor",
+        run="doctor.command.run_doctor",
         examples=_DOCTOR_EXAMPLES,
     )
     place = parser.add_mutually_exclusive_group()

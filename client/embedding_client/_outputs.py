@@ -28,8 +28,8 @@ from typing import IO, Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._errors import ConfigurationError, FileError
 from embedding_client._readers import Source
+from embedding_client.errors import ConfigurationError, FileError
 from embedding_client.rows import Fields
 
 #: The fields that each format adds to a row.

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._errors import ConfigurationError
+from embedding_client.errors import ConfigurationError
 
 DataType = Literal["float32", "int8", "uint8", "binary", "ubinary"]
 

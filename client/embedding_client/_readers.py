@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedding_client._arguments import FORMATS
-from embedding_client._errors import FileError
+from embedding_client.errors import FileError
 from embedding_client.rows import (
     NOT_UTF8,
     Fields,
@@ -255,6 +255,9 @@ class Source:
 
     A row that cannot be embedded is yielded too, with the reason as its `problem`.
     """
+
+    #: The values of `kind`.
+    formats = FORMATS
 
     def __init__(
         self,

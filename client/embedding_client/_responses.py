@@ -13,7 +13,9 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._errors import (
+from embedding_client._forks import renew_after_fork
+from embedding_client._protocol import EmbedOptions, Match, SparseVector, numpy_type
+from embedding_client.errors import (
     ForbiddenError,
     RequestError,
     ResponseError,
@@ -21,8 +23,6 @@ from embedding_client._errors import (
     ThrottledError,
     VectorSpaceError,
 )
-from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import EmbedOptions, Match, SparseVector, numpy_type
 
 
 class VectorSpaceGuard:

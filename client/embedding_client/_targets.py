@@ -30,8 +30,8 @@ from embedding_client._auth import (
     check_encrypted,
     region_of,
 )
-from embedding_client._errors import ConfigurationError
 from embedding_client._responses import read_json
+from embedding_client.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)

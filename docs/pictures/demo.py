@@ -7,7 +7,7 @@ import re
 from io import StringIO
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
+from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: PLC2701  (it has no public name)
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text

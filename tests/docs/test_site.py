@@ -41,7 +41,7 @@ def test_classes_are_on_the_pages_of_the_reference(site):
     client = (site / "client" / "index.html").read_text(encoding="utf-8")
     constructs = (site / "constructs" / "index.html").read_text(encoding="utf-8")
     assert "Sends signed requests to an embedding endpoint." in client
-    assert 'id="embedding_client._errors.VectorSpaceError"' in client
+    assert 'id="embedding_client.errors.VectorSpaceError"' in client
     assert 'id="embedding_kit.endpoint.EmbeddingEndpoint.grant_invoke_url"' in constructs
 
 

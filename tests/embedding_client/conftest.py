@@ -10,7 +10,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient
-from embedding_client._cli import run as run_command
+from embedding_client.cli import run as run_command
 from tools.local_endpoint.endpoint import endpoint
 
 Serve = Callable[[Path], AbstractContextManager[str]]

@@ -18,20 +18,20 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedding_client._cli import parsers
 from embedding_client._outputs import Checkpoint
+from embedding_client.cli import parsers
 from model_compiler.index_builder import build_index
 from tools.local_endpoint.endpoint import endpoint
 
 A_FILE = ("--file", __file__, "--format", "text")
-EMBED = [sys.executable, "-m", "embedding_client._cli"]
+EMBED = [sys.executable, "-m", "embedding_client.cli"]
 
 
 @pytest.fixture
 def embed(running, monkeypatch, command):
     monkeypatch.setenv("EMBEDDING_URL", running.url)
     # On a busy machine, a run of ten seconds would print its progress among the errors.
-    monkeypatch.setattr("embedding_client._progress._INTERVAL", math.inf)
+    monkeypatch.setattr("embedding_client.progress._INTERVAL", math.inf)
     return command
 
 
@@ -270,7 +270,7 @@ def test_help_imports_no_library(flag, said):
     """`--help` and `--version` print and end."""
     program = (
         "import sys\n"
-        "from embedding_client._cli import run\n"
+        "from embedding_client.cli import run\n"
         "try: run([sys.argv[1]])\n"
         "except SystemExit as ended: assert not ended.code\n"
         "print({'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules))"

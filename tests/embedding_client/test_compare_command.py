@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from embedding_client import _progress
+from embedding_client import progress
 from embedding_client._compare_command import compare
 from tests.fixtures.local_server import QuietHandler, serving
 
@@ -53,7 +53,7 @@ def test_an_endpoint_equals_itself(running, texts, command):
 def test_another_server_is_compared_in_its_own_form(running, other, texts, command, monkeypatch):
     """Its routes and model are found; the key of URL_A is not sent to it."""
     monkeypatch.setenv("SECRET", "a-key")
-    monkeypatch.setattr(_progress, "_INTERVAL", 0)
+    monkeypatch.setattr(progress, "_INTERVAL", 0)
     url, seen = other
     code, *_ = command("compare", running.url, url, texts, "--api-key-env", "SECRET")
     assert code == 1  # this endpoint takes a signature, not a key

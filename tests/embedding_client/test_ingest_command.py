@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import ANY
 
 from embedding_client import _ingest_command, _jobs
-from tests.embedding_client._doctor.conftest import Stubs
+from tests.embedding_client.doctor.conftest import Stubs
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs"
 EXECUTION = "arn:aws:states:eu-central-1:123456789012:execution:docs:one"

@@ -21,7 +21,6 @@ import pytest
 
 from embedding_client import _job_commands
 from embedding_client._aws import AwsError
-from embedding_client._errors import ConfigurationError
 from embedding_client._jobs import (
     PRICED,
     PRICES,
@@ -31,12 +30,13 @@ from embedding_client._jobs import (
     progress_of,
     run_of,
 )
+from embedding_client.errors import ConfigurationError
 from embedding_kit.prices import load_prices
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.jobs.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
-EMBED = [sys.executable, "-m", "embedding_client._cli", "batch"]
+EMBED = [sys.executable, "-m", "embedding_client.cli", "batch"]
 #: Ten seconds before the files of `local_s3` were written.
 BEGAN = datetime(2026, 11, 22, 9, 59, 50, tzinfo=UTC)
 RECORD = "part-000000_rows=490_rejected=10_tokens=98000_ms=20000_mb=1769"

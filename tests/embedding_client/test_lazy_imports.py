@@ -23,7 +23,7 @@ def test_unknown_names_raise_attribute_error():
 def test_importing_the_package_imports_no_library():
     """Each name imports only the libraries that it needs, and the command needs no extra."""
     program = (
-        "import sys, embedding_client, embedding_client._cli\n"
+        "import sys, embedding_client, embedding_client.cli\n"
         "heavy = {'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "from embedding_client import SigV4Auth\n"

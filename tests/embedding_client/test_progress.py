@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from embedding_client._progress import LineProgress, progress_on
+from embedding_client.progress import LineProgress, progress_on
 
 
 @pytest.fixture

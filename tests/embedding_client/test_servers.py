@@ -63,7 +63,7 @@ def embed():
     """
 
     def run(*arguments):
-        command = [sys.executable, "-m", "embedding_client._cli", *arguments]
+        command = [sys.executable, "-m", "embedding_client.cli", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 

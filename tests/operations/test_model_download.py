@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
 
-from embedding_client import _progress
+from embedding_client import progress
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from embedding_kit.settings.model import s3_place
@@ -72,7 +72,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def test_a_folder_is_downloaded_once(folder, monkeypatch, capsys):
     """Progress is shown. The second time it reads ETags, and only a changed object again."""
-    monkeypatch.setattr(_progress, "_INTERVAL", 0)
+    monkeypatch.setattr(progress, "_INTERVAL", 0)
     store = Store()
     store.lists(FILES)
     for name, content in FILES.items():

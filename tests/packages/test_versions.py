@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 from embedding_client import EmbeddingClient
-from embedding_client._cli import main
+from embedding_client.cli import main
 from embedding_client.langchain import FunctionUrlEmbeddings
 from embedding_client.llamaindex import FunctionUrlEmbedding
 

@@ -35,7 +35,7 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
-from embedding_client._arguments import whole
+from tools.arguments import whole
 from tools.bench.report import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.server import Sent, Server, bodies, kit
 from tools.local_endpoint.events import to_event

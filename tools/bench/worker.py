@@ -37,7 +37,7 @@ def main() -> None:
 def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ.update(EMBEDDING_ARTIFACT=folder, EMBEDDING_CACHE_ENTRIES="0")
-    from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
+    from embedder.aws_lambda.handler import _router  # noqa: PLC0415, PLC2701 - what Lambda imports
     from embedder.core.engine import Engine  # noqa: PLC0415
     from embedder.core.reranker import Reranker  # noqa: PLC0415
     from embedder.core.tokenization import RequestTokenizer  # noqa: PLC0415

@@ -16,7 +16,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import EntryMetadata
 from embedder.core.sparse import SparseEncoder
-from embedding_client._errors import counted
+from embedding_client.errors import counted
 from jobs.errors import BatchError
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.run import is_document

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedder.core.s3_vectors import SPACE_TAG
-from embedding_client._targets import invocation_event
+from embedding_client import invocation_event
 from operations.vector_store import find_store
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from _thread import allocate_lock  # `threading` is not imported by a start
+from _thread import allocate_lock  # noqa: PLC2701  (`threading` is not imported by a start)
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence

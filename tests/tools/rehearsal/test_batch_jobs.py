@@ -16,8 +16,8 @@ from aws_cdk import App, Stack
 from botocore.credentials import ReadOnlyCredentials
 
 from embedder.core.engine import Engine
+from embedding_client import BatchJobs
 from embedding_client._job_commands import look
-from embedding_client._jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from jobs.embed.job import Job
 from jobs.embed.run import EmbedSteps, plan_job

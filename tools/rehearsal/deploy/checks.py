@@ -19,11 +19,11 @@ import httpx
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from embedding_client._auth import SigV4Auth
-from embedding_client._doctor import CheckResult, State
-from embedding_client._doctor.command import examine
-from embedding_client._doctor.probes import Aws, Web
-from embedding_client._doctor.snapshot import Question, Snapshot
+from embedding_client import SigV4Auth
+from embedding_client.doctor import CheckResult, State
+from embedding_client.doctor.command import examine
+from embedding_client.doctor.probes import Aws, Web
+from embedding_client.doctor.snapshot import Question, Snapshot
 from stacks.environment_file import load_environment
 from stacks.names import batch_stack_name, endpoint_stack_name, front_stack_name
 from tools.rehearsal.deploy.cdk import Cdk

@@ -13,7 +13,7 @@ from typing import Any
 
 import tomlkit
 
-from embedding_client._doctor import State
+from embedding_client.doctor import State
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
 from tools.rehearsal.deploy.checks import (
     Release,

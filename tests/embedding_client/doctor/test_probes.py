@@ -4,10 +4,10 @@ import botocore.exceptions
 import httpx
 import pytest
 
-from embedding_client._doctor import SkippedError, probes
-from embedding_client._doctor.probes import Aws, AwsError, NoCredentialsError, NotPermittedError
-from embedding_client._doctor.snapshot import NoAnswer
-from embedding_client._errors import CredentialsError
+from embedding_client.doctor import SkippedError, probes
+from embedding_client.doctor.probes import Aws, AwsError, NoCredentialsError, NotPermittedError
+from embedding_client.doctor.snapshot import NoAnswer
+from embedding_client.errors import CredentialsError
 
 from .conftest import identify, raises
 

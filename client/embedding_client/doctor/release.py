@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from embedding_client._doctor import CheckResult, SkippedError, ago, failed, ok, warning
-from embedding_client._doctor.probes import NotPermittedError
-from embedding_client._doctor.snapshot import Snapshot
+from embedding_client.doctor import CheckResult, SkippedError, ago, failed, ok, warning
+from embedding_client.doctor.probes import NotPermittedError
+from embedding_client.doctor.snapshot import Snapshot
 
 #: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_DeploymentInfo.html
 _RUNNING = frozenset({"Created", "Queued", "InProgress", "Baking", "Ready"})

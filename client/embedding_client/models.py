@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from embedding_client._errors import ConfigurationError
+from embedding_client.errors import ConfigurationError
 
 Facts = Mapping[str, Any]
 

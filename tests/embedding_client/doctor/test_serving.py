@@ -6,8 +6,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from embedding_client._doctor import SkippedError, ago, serving
-from embedding_client._doctor.serving import (
+from embedding_client.doctor import SkippedError, ago, serving
+from embedding_client.doctor.serving import (
     check_cold_start,
     check_provisioned,
     check_space,

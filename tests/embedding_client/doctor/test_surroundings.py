@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from embedding_client._doctor import SkippedError
-from embedding_client._doctor.surroundings import (
+from embedding_client.doctor import SkippedError
+from embedding_client.doctor.surroundings import (
     check_alarms,
     check_batch,
     check_documents,

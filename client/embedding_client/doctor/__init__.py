@@ -10,6 +10,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+#: What to do without valid credentials of AWS.
+LOGIN = (
+    "log in (`aws sso login`), choose a profile (--profile or AWS_PROFILE), or set "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+
 
 class State(StrEnum):
     """The state of a check."""

@@ -6,8 +6,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from embedding_client._doctor import SkippedError
-from embedding_client._doctor.release import (
+from embedding_client.doctor import SkippedError
+from embedding_client.doctor.release import (
     check_image,
     check_release,
     check_stacks,

@@ -7,14 +7,10 @@ from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from embedding_client._doctor import CheckResult, SkippedError, failed, ok, skipped, warning
-from embedding_client._doctor.probes import AwsError, NoCredentialsError, NotPermittedError, Reply
-from embedding_client._doctor.snapshot import NoAnswer, Snapshot
+from embedding_client.doctor import LOGIN, CheckResult, SkippedError, failed, ok, skipped, warning
+from embedding_client.doctor.probes import AwsError, NoCredentialsError, NotPermittedError, Reply
+from embedding_client.doctor.snapshot import NoAnswer, Snapshot
 
-LOGIN = (
-    "log in (`aws sso login`), choose a profile (--profile or AWS_PROFILE), or set "
-    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-)
 #: For a host without an address, without TLS, or with an invalid certificate.
 _NO_ANSWER = (
     "compare the URL with the output Url of the stack, as a deleted URL has no address; check this "

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from botocore.stub import Stubber
 
-from embedding_client._doctor import State
-from embedding_client._doctor.probes import Aws, Web
-from embedding_client._doctor.snapshot import Question, Snapshot
+from embedding_client.doctor import State
+from embedding_client.doctor.probes import Aws, Web
+from embedding_client.doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"

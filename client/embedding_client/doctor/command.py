@@ -24,7 +24,8 @@ import httpx
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import region_of
 from embedding_client._connect import auth_for, spaces_file
-from embedding_client._doctor import (
+from embedding_client._targets import check_url
+from embedding_client.doctor import (
     CheckResult,
     SkippedError,
     State,
@@ -35,11 +36,10 @@ from embedding_client._doctor import (
     surroundings,
     warning,
 )
-from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Web
-from embedding_client._doctor.snapshot import Question, Snapshot
-from embedding_client._errors import ConfigurationError
-from embedding_client._progress import Bar
-from embedding_client._targets import check_url
+from embedding_client.doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Web
+from embedding_client.doctor.snapshot import Question, Snapshot
+from embedding_client.errors import ConfigurationError
+from embedding_client.progress import Bar
 
 #: Most checks wait for AWS, and those of the endpoint for each other.
 _THREADS = 8

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from embedding_client._connect import read_spaces, write_spaces
-from embedding_client._doctor import CheckResult, SkippedError, ago, failed, ok, warning
-from embedding_client._doctor.snapshot import Alias, Snapshot
-from embedding_client._errors import VectorSpaceError
 from embedding_client._responses import VectorSpaceGuard
+from embedding_client.doctor import CheckResult, SkippedError, ago, failed, ok, warning
+from embedding_client.doctor.snapshot import Alias, Snapshot
+from embedding_client.errors import VectorSpaceError
 
 #: How far back to look, one after the other: a log is read from its start.
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=7))

@@ -5,8 +5,8 @@ import json
 import httpx
 import pytest
 
-from embedding_client._doctor import SkippedError
-from embedding_client._doctor.access import (
+from embedding_client.doctor import SkippedError
+from embedding_client.doctor.access import (
     CONDITIONS,
     check_credentials,
     check_permissions,

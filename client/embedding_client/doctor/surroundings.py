@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from embedding_client._doctor import CheckResult, SkippedError, failed, ok, warning
-from embedding_client._doctor.snapshot import Snapshot
 from embedding_client._index import SPACE_TAG
+from embedding_client.doctor import CheckResult, SkippedError, failed, ok, warning
+from embedding_client.doctor.snapshot import Snapshot
 
 #: CloudWatch describes as many at a time.
 _MOST_ASKED = 100

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from embedding_client._arguments import IN_QUOTES, URL_VARIABLE, add_calls, add_embed
-from embedding_client._errors import (
+from embedding_client._operator_arguments import add_operations
+from embedding_client.errors import (
     ConfigurationError,
     CredentialsError,
     EmbeddingClientError,
@@ -18,7 +19,6 @@ from embedding_client._errors import (
     UnreachableError,
     print_error,
 )
-from embedding_client._operator_arguments import add_operations
 
 _INVALID = 2
 _INTERRUPTED = 130

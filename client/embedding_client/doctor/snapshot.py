@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from embedding_client._auth import LOOPBACK
-from embedding_client._doctor import SkippedError
-from embedding_client._doctor.probes import Aws, AwsError, NoCredentialsError, Reply, Web
-from embedding_client._errors import CredentialsError
+from embedding_client.doctor import SkippedError
+from embedding_client.doctor.probes import Aws, AwsError, NoCredentialsError, Reply, Web
+from embedding_client.errors import CredentialsError
 
 _ALIAS = re.compile(
     r"arn:aws[\w-]*:lambda:[\w-]+:(?P<account>\d{12})"

@@ -9,12 +9,12 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-import embedding_client._doctor
-from embedding_client._doctor.access import CONDITIONS
-from embedding_client._doctor.command import CHECKS
+import embedding_client.doctor
+from embedding_client.doctor.access import CONDITIONS
+from embedding_client.doctor.command import CHECKS
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGE = Path(embedding_client._doctor.__file__).parent
+PACKAGE = Path(embedding_client.doctor.__file__).parent
 SOURCE = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
 SECTION = (ROOT / "docs" / "security.md").read_text().partition("## The doctor's policy\n")[2]
 POLICY = json.loads(re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL)[0])

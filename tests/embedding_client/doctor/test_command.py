@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from embedding_client._doctor import SkippedError, command, failed, ok, skipped, warning
-from embedding_client._doctor.command import (
+from embedding_client.doctor import SkippedError, command, failed, ok, skipped, warning
+from embedding_client.doctor.command import (
     CHECKS,
     Check,
     Checked,
@@ -16,7 +16,7 @@ from embedding_client._doctor.command import (
     report,
     run_check,
 )
-from embedding_client._doctor.probes import AwsError
+from embedding_client.doctor.probes import AwsError
 
 from .conftest import FAILED, OK, SKIPPED, URL, WARNING, raises
 

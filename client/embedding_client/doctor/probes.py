@@ -11,7 +11,7 @@ import botocore.exceptions
 import httpx
 from botocore.config import Config
 
-from embedding_client._doctor import SkippedError
+from embedding_client.doctor import SkippedError
 
 _SECONDS = 10
 #: Of a list; more would take too long in a large account.

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
-from embedding_client._errors import print_error
+from embedding_client.errors import print_error
 
 # tqdm's own lock is for processes: `embed` ends immediately, and Python 3.14 would warn of a leak.
 Bar = tqdm
