@@ -126,24 +126,24 @@ def _survey(
 ) -> _Survey:
     """Read the file before anything is sent, to find its errors early and to count its rows."""
     total = 0
-    first: tuple[Row, Rejected] | None = None
+    first_rejected: tuple[Row, Rejected] | None = None
 
     def records() -> Iterator[Fields]:
-        nonlocal total, first
+        nonlocal total, first_rejected
         for row in source.rows(identify=True):
             total = row.number
             if row.problem and on_error == "stop":
                 raise row_error(source.name, row, unreadable(row))
             check_names(source.name, row, suffix)
-            if first is None and row.number - 1 in rejected:
-                first = row, rejected[row.number - 1]
+            if first_rejected is None and row.number - 1 in rejected:
+                first_rejected = row, rejected[row.number - 1]
             if not row.problem or on_error == "null":
                 yield row.fields
 
     if suffix == ".parquet":
-        return _Survey(schema=parquet_schema(records()), rows=total, rejected=first)
+        return _Survey(schema=parquet_schema(records()), rows=total, rejected=first_rejected)
     deque(records(), maxlen=0)
-    return _Survey(total, None, first)
+    return _Survey(total, None, first_rejected)
 
 
 @dataclass(frozen=True)
@@ -190,13 +190,13 @@ class _Run:
             if next(rows, None) is not None:
                 raise self.source.changed()
             return
-        for part in embed_rows(self.client, rows, self.options):
-            self._keep(part, self.client.vector_space)
-            fresh = iter(part.vectors)
-            for position, row in enumerate(part.rows):
-                yield from self._pair(row, part.rejected.get(position), fresh)
+        for embedded in embed_rows(self.client, rows, self.options):
+            self._keep(embedded, self.client.vector_space)
+            fresh = iter(embedded.vectors)
+            for position, row in enumerate(embedded.rows):
+                yield from self._pair(row, embedded.rejected.get(position), fresh)
             if self.shown is not None:
-                self.shown.update(len(part.rows))
+                self.shown.update(len(embedded.rows))
 
     def _pair(
         self, row: Row, rejected: Rejected | None, vectors: Iterator[npt.NDArray[Any]]
@@ -211,16 +211,17 @@ class _Run:
             raise self.source.changed()
         yield row.fields, vector
 
-    def _keep(self, part: "EmbeddedRows", vector_space: str | None) -> None:
+    def _keep(self, embedded: "EmbeddedRows", vector_space: str | None) -> None:
         """Add rows to the checkpoint, unless the file has changed since the first reading."""
         self.source.check_unchanged()
-        if not part.rejected or self.on_error != "stop":
-            self.checkpoint.append(part.vectors, vector_space=vector_space, rejected=part.rejected)
+        vectors, rejected = embedded.vectors, embedded.rejected
+        if not rejected or self.on_error != "stop":
+            self.checkpoint.append(vectors, vector_space=vector_space, rejected=rejected)
             return
-        at = min(part.rejected)
+        at = min(rejected)
         if at:
-            self.checkpoint.append(part.vectors[:at], vector_space=vector_space)
-        raise row_error(self.source.name, part.rows[at], part.rejected[at])
+            self.checkpoint.append(vectors[:at], vector_space=vector_space)
+        raise row_error(self.source.name, embedded.rows[at], rejected[at])
 
 
 def embed_stream(
@@ -237,17 +238,17 @@ def embed_stream(
     A pipe may be slow or endless, so each group is written before the next one is read.
     """
     remaining, rejections = iter(rows), 0
-    first = next(remaining, None)
-    if first is None:
+    first_row = next(remaining, None)
+    if first_row is None:
         raise nothing_in(name)
-    remaining = chain([first], remaining)
+    remaining = chain([first_row], remaining)
     while group := list(islice(remaining, _GROUP)):
         for row in group:
             check_names(name, row, ".jsonl")
-        for part in embed_rows(client, group, options):
-            vectors = iter(part.vectors)
-            for position, row in enumerate(part.rows):
-                reason = part.rejected.get(position)
+        for embedded in embed_rows(client, group, options):
+            vectors = iter(embedded.vectors)
+            for position, row in enumerate(embedded.rows):
+                reason = embedded.rejected.get(position)
                 if reason is not None:
                     if on_error == "stop":
                         sys.stdout.flush()
@@ -309,8 +310,8 @@ def _take(waiting: deque[Row], part: Part) -> EmbeddedRows:
 
 def _refused(error: RequestError) -> Rejected:
     """Return why the endpoint refused a row. The message continues after the row's position."""
-    message, found = _POSITION.subn("", _ADVICE.sub("", error.reason))
-    message = message.rstrip(". ") if found else f"was refused: {message.rstrip('. ')}"
+    message, positions = _POSITION.subn("", _ADVICE.sub("", error.reason))
+    message = message.rstrip(". ") if positions else f"was refused: {message.rstrip('. ')}"
     flag = _FLAGS.get(error.code or "")
     return {"error": f"{message}; {flag}" if flag else message, "code": error.code}
 
@@ -365,8 +366,8 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> I
     changes = [(key, source.get(key), new["source"][key]) for key in ("format", "column")]
     keys = dict.fromkeys([*options, *new["options"]])
     changes += [(key, options.get(key), new["options"].get(key)) for key in keys]
-    for key, before, now in changes:
-        cuts = key == "truncate" and before in {None, "refuse"} and now in {"right", "left"}
-        if before != now and not cuts:
+    for key, before, after in changes:
+        cuts = key == "truncate" and before in {None, "refuse"} and after in {"right", "left"}
+        if before != after and not cuts:
             flag = key.replace("_", "-")
-            yield f"--{flag} was {before or 'not given'} and is {now or 'not given'}"
+            yield f"--{flag} was {before or 'not given'} and is {after or 'not given'}"

@@ -18,7 +18,7 @@ from embedding_client.errors import ConfigurationError, counted
 from embedding_client.progress import Bar
 
 #: The jobs of a command, the variable with their state machine, and its output.
-_KINDS = {
+_STATE_MACHINES = {
     "batch": (BatchJobs, BATCH_VARIABLE, "StateMachineArn"),
     "index": (Executions, LOAD_VARIABLE, "LoadStateMachineArn"),
 }
@@ -124,13 +124,13 @@ def show_newest(args: argparse.Namespace) -> int:
 
 
 def _jobs(args: argparse.Namespace) -> Executions:
-    kind, variable, output = _KINDS[args.command]
+    executions, variable, output = _STATE_MACHINES[args.command]
     if not args.state_machine:
         raise ConfigurationError(
             f"No state machine: give --state-machine, or set {variable} to the ARN that "
             f"`scripts/deploy` prints as {output}. For this machine, use --local."
         )
-    return kind(args.state_machine, output=output, profile=args.profile)
+    return executions(args.state_machine, output=output, profile=args.profile)
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

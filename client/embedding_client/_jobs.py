@@ -49,13 +49,13 @@ class Executions:
     def __init__(
         self, machine: str, *, output: str = "StateMachineArn", profile: str | None = None
     ) -> None:
-        found = _MACHINE.fullmatch(machine)
-        if found is None:
+        match = _MACHINE.fullmatch(machine)
+        if match is None:
             raise ConfigurationError(
                 "The state machine must be given by its ARN, which `scripts/deploy` prints as "
                 f"{output}; found {machine!r}."
             )
-        self._machine, self._region, self._profile = machine, found["region"], profile
+        self._machine, self._region, self._profile = machine, match["region"], profile
         self._client = aws_client("stepfunctions", self._region, profile=profile)
 
     def start(self, settings: Any, *, name: str | None = None) -> str:
@@ -83,23 +83,23 @@ class Executions:
 
     def status(self, name: str) -> Execution:
         """Return how far an execution is."""
-        found = self._call("describe_execution", executionArn=self._arn(name))
+        execution = self._call("describe_execution", executionArn=self._arn(name))
         map_run = None
-        for run in self._call("list_map_runs", executionArn=found["executionArn"])["mapRuns"]:
+        for run in self._call("list_map_runs", executionArn=execution["executionArn"])["mapRuns"]:
             map_run = self._call("describe_map_run", mapRunArn=run["mapRunArn"])
         counts = map_run["itemCounts"] if map_run else {}
-        problem = found.get("cause") or found.get("error")
+        problem = execution.get("cause") or execution.get("error")
         return Execution(
             name=name,
-            state=found["status"],
-            started=found["startDate"],
-            ended=found.get("stopDate"),
-            settings=json.loads(found["input"]),
+            state=execution["status"],
+            started=execution["startDate"],
+            ended=execution.get("stopDate"),
+            settings=json.loads(execution["input"]),
             map_run=map_run,
             items=counts.get("total"),
             done=counts.get("succeeded", 0),
-            failed=sum(counts.get(kind, 0) for kind in ("failed", "timedOut", "aborted")),
-            result=json.loads(found["output"]) if found.get("output") else None,
+            failed=sum(counts.get(ending, 0) for ending in ("failed", "timedOut", "aborted")),
+            result=json.loads(execution["output"]) if execution.get("output") else None,
             problem=_message(problem) if problem else None,
         )
 
@@ -173,16 +173,19 @@ def estimated_cost(*, runs: int, seconds: float, gb_seconds: float) -> float:
     return sum(PRICES[name] * amount for name, amount in amounts.items())
 
 
-_PARTS = "part-"
-_RUNS = "_job/progress/"
-_PART = re.compile(r"(part-\d+)\.parquet")
-_RUN = re.compile(r"(part-\d+)_rows=(\d+)_rejected=(\d+)_tokens=(\d+)_ms=(\d+)_mb=(\d+)", re.ASCII)
+_PART_PREFIX = "part-"
+_RUN_PREFIX = "_job/progress/"
+_PART_NAME = re.compile(r"(part-\d+)\.parquet")
+_RUN_NAME = re.compile(
+    r"(part-\d+)_rows=(\d+)_rejected=(\d+)_tokens=(\d+)_ms=(\d+)_mb=(\d+)", re.ASCII
+)
 
 
-class Run(NamedTuple):
+class ShardRun(NamedTuple):
     """A run of a shard on AWS."""
 
-    part: str
+    #: Name of the shard's part.
+    shard: str
     rows: int
     rejected: int
     tokens: int
@@ -193,7 +196,7 @@ class Run(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a job is, with the shards of earlier executions."""
+    """Progress and cost of a job, with the shards of earlier executions."""
 
     #: Shards that have their vectors.
     shards: int
@@ -201,7 +204,7 @@ class Progress(NamedTuple):
     rows: int
     rejected: int
     tokens: int
-    #: Of the execution that was asked for; None until it has embedded a shard.
+    #: Speed of the execution that was asked for; None until it has embedded a shard.
     rows_per_second: float | None
     #: None if that cannot be said yet.
     seconds_left: float | None
@@ -210,25 +213,25 @@ class Progress(NamedTuple):
 
 
 def progress_of(
-    parts: Iterable[str], runs: Iterable[Run], *, shards: int, began: datetime, until: datetime
+    parts: Iterable[str], runs: Iterable[ShardRun], *, shards: int, began: datetime, until: datetime
 ) -> Progress:
     """Add up the runs.
 
     A run costs if its worker died before it wrote its part, and its rows do not count.
     """
     finished, runs = set(parts), list(runs)
-    counted = {run.part: run for run in runs if run.part in finished}
+    counted = {run.shard: run for run in runs if run.shard in finished}
     # S3 gives whole seconds.
-    now = [run for run in counted.values() if run.ended >= began.replace(microsecond=0)]
+    recent = [run for run in counted.values() if run.ended >= began.replace(microsecond=0)]
     seconds = (until - began).total_seconds()
-    moving = bool(now) and seconds > 0
+    moving = bool(recent) and seconds > 0
     return Progress(
         shards=len(finished),
         rows=sum(run.rows for run in counted.values()),
         rejected=sum(run.rejected for run in counted.values()),
         tokens=sum(run.tokens for run in counted.values()),
-        rows_per_second=sum(run.rows for run in now) / seconds if moving else None,
-        seconds_left=seconds / len(now) * (shards - len(finished)) if moving else None,
+        rows_per_second=sum(run.rows for run in recent) / seconds if moving else None,
+        seconds_left=seconds / len(recent) * (shards - len(finished)) if moving else None,
         cost=estimated_cost(
             runs=len(runs),
             seconds=sum(run.seconds for run in runs),
@@ -237,13 +240,13 @@ def progress_of(
     )
 
 
-def run_of(name: str, ended: datetime) -> Run:
+def parse_run(name: str, ended: datetime) -> ShardRun:
     """Read a run from the name of its file."""
-    found = _RUN.fullmatch(name)
-    if found is None:
+    match = _RUN_NAME.fullmatch(name)
+    if match is None:
         raise ValueError(f"{name} is not the record of a shard")
-    rows, rejected, tokens, milliseconds, memory = map(int, found.groups()[1:])
-    return Run(found[1], rows, rejected, tokens, milliseconds / 1000, memory, ended)
+    rows, rejected, tokens, milliseconds, memory = map(int, match.groups()[1:])
+    return ShardRun(match[1], rows, rejected, tokens, milliseconds / 1000, memory, ended)
 
 
 def _names(client: Any, folder: str, prefix: str) -> Iterator[tuple[str, datetime]]:
@@ -268,9 +271,11 @@ class BatchJobs(Executions):
             return None
         with aws_errors():
             folder = self._folder(job.name)
-            runs = [run_of(name, ended) for name, ended in _names(self._files, folder, _RUNS)]
-            names = (name for name, _ in _names(self._files, folder, _PARTS))
-            parts = [found[1] for name in names if (found := _PART.match(name))]
+            runs = [
+                parse_run(name, ended) for name, ended in _names(self._files, folder, _RUN_PREFIX)
+            ]
+            names = (name for name, _ in _names(self._files, folder, _PART_PREFIX))
+            parts = [match[1] for name in names if (match := _PART_NAME.match(name))]
         return progress_of(
             parts,
             runs,
@@ -293,7 +298,7 @@ class BatchJobs(Executions):
         if name not in self._folders:
             events = self._call("get_execution_history", executionArn=self._arn(name))["events"]
             exits = (event.get("stateExitedEventDetails", {}) for event in events)
-            plan = next((found for found in exits if found.get("name") == _PLAN), None)
+            plan = next((state for state in exits if state.get("name") == _PLAN), None)
             if plan is None:
                 raise AwsError(f"{name} is not a batch job: it has no step {_PLAN}.")
             self._folders[name] = json.loads(plan["output"])["folder"]

@@ -109,14 +109,14 @@ def _npy(file: IO[bytes], table: Table) -> int:
 
 def _parquet(file: IO[bytes], table: Table) -> int:
     arrow = _arrow()
-    kind = arrow.list_(arrow.from_numpy_dtype(table.dtype), table.width)
-    whole = table.schema.append(arrow.field("embedding", kind)).with_metadata(
+    vector_type = arrow.list_(arrow.from_numpy_dtype(table.dtype), table.width)
+    schema = table.schema.append(arrow.field("embedding", vector_type)).with_metadata(
         {"vector_space": table.vector_space or ""}
     )
     zeros = np.zeros(table.width, table.dtype)
     rows = 0
     # Floats rarely repeat, so a dictionary would only take space.
-    with arrow.parquet.ParquetWriter(file, whole, use_dictionary=table.schema.names) as writer:
+    with arrow.parquet.ParquetWriter(file, schema, use_dictionary=table.schema.names) as writer:
         while chunk := list(islice(table.pairs, _CHUNK)):
             columns = [
                 arrow.array([row.get(field.name) for row, _ in chunk], field.type)
@@ -124,8 +124,10 @@ def _parquet(file: IO[bytes], table: Table) -> int:
             ]
             flat = np.concatenate([zeros if vector is None else vector for _, vector in chunk])
             mask = arrow.array([vector is None for _, vector in chunk])
-            vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(flat), type=kind, mask=mask)
-            writer.write_table(arrow.Table.from_arrays([*columns, vectors], schema=whole))
+            vectors = arrow.FixedSizeListArray.from_arrays(
+                arrow.array(flat), type=vector_type, mask=mask
+            )
+            writer.write_table(arrow.Table.from_arrays([*columns, vectors], schema=schema))
             rows += len(chunk)
     return rows
 
@@ -201,13 +203,13 @@ class Outputs:
 
     def check(self, source: Source, *, overwrite: bool) -> None:
         """Check that the run will not destroy a file."""
-        placed = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
-        for path in (*placed, self.part, self._temporary):
+        outputs = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
+        for path in (*outputs, self.part, self._temporary):
             if source.is_same_file(path):
                 raise FileError(
                     f"{path} is the input file and would be lost. Choose another --output."
                 )
-        for path in placed:
+        for path in outputs:
             if os.path.lexists(path) and not overwrite:
                 raise FileError(f"{path} already exists. Use --overwrite to replace it.")
 
@@ -301,9 +303,9 @@ class Checkpoint:
         rejected = rejected or {}
         record: dict[str, Any] = {"rows": len(vectors) + len(rejected), "rejected": rejected}
         if len(vectors):
-            kind = vectors.dtype if self._row is None else self._row.dtype
-            vectors = np.ascontiguousarray(vectors, kind)
-            record |= {"width": vectors.shape[1], "dtype": kind.name, "space": vector_space}
+            dtype = vectors.dtype if self._row is None else self._row.dtype
+            vectors = np.ascontiguousarray(vectors, dtype)
+            record |= {"width": vectors.shape[1], "dtype": dtype.name, "space": vector_space}
         head = b"" if self._end else _FIRST_LINE
         if self.job != self._written:
             head += _line({"job": self.job})
@@ -335,10 +337,10 @@ class Checkpoint:
     def _write(self, data: bytes) -> None:
         if self._file is None:
             raise FileError(f"{self.path} is not open.")
-        left = memoryview(data)
+        unwritten = memoryview(data)
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            while unwritten:
+                unwritten = unwritten[self._file.write(unwritten) :]
         except OSError as error:
             # Remove the incomplete record. If this fails, the next run removes it.
             with suppress(OSError):
@@ -360,12 +362,12 @@ class Checkpoint:
 
     def _read_all(self, file: IO[bytes]) -> None:
         size = os.fstat(file.fileno()).st_size
-        first = file.read(len(_FIRST_LINE))
-        if not _FIRST_LINE.startswith(first):
+        line = file.read(len(_FIRST_LINE))
+        if not _FIRST_LINE.startswith(line):
             raise FileError(
                 f"{self.path} was not written by this version of embed. Move or delete it."
             )
-        if first != _FIRST_LINE:
+        if line != _FIRST_LINE:
             return
         self._end = file.tell()
         while (line := file.readline()).endswith(b"\n"):

@@ -231,7 +231,7 @@ def _decoded(text: str) -> str:
 class Row:
     """A row of a file."""
 
-    #: From 1, as its line, which is None in a format without lines.
+    #: Number of the row and of its line, from 1; None in a format without lines.
     number: int
     line: int | None
     #: Empty if the row could not be read.

@@ -76,12 +76,12 @@ class Folder:
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
         """Yield all files below a prefix, in the order of their paths."""
         with _explained(f"{self.name} cannot be listed"):
-            found = [
+            listed = [
                 StoredFile(item["path"], item["size"], item["e_tag"] or "")
                 for items in obstore.list(self._store, prefix=prefix or None)
                 for item in items
             ]
-        yield from sorted(found)
+        yield from sorted(listed)
 
     def after(self, start: str, count: int) -> list[ListedObject]:
         """Return up to `count` objects after the key `start`, from the first one again in the end.
@@ -89,11 +89,11 @@ class Folder:
         Each thousand takes a request.
         """
         with _explained(f"{self.name} cannot be listed"):
-            found = list(islice(self._listed(start), count))
+            listed = list(islice(self._listed(start), count))
             if start:
-                rest = islice(self._listed(""), count - len(found))
-                found += takewhile(lambda item: item.key <= start, rest)
-        return found
+                from_first = islice(self._listed(""), count - len(listed))
+                listed += takewhile(lambda item: item.key <= start, from_first)
+        return listed
 
     def _listed(self, start: str) -> Iterator[ListedObject]:
         for items in obstore.list(self._store, offset=start or None, chunk_size=_PAGE):
@@ -161,11 +161,11 @@ class Folder:
         """
         with _explained(f"{self.name}/{key} cannot be read"):
             try:
-                found = obstore.get(self._store, key)
+                response = obstore.get(self._store, key)
             except FileNotFoundError:
                 return None
-            attributes = {str(name): value for name, value in found.attributes.items()}
-            return StoredObject(bytes(found.bytes()), found.meta["e_tag"] or "", attributes)
+            attributes = {str(name): value for name, value in response.attributes.items()}
+            return StoredObject(bytes(response.bytes()), response.meta["e_tag"] or "", attributes)
 
     def replace(self, key: str, data: bytes, etag: str) -> str | None:
         """Write an object with this ETag, or a new one with ""; return the new ETag.

@@ -27,8 +27,8 @@ from embedding_client._jobs import (
     BatchJobs,
     Progress,
     estimated_cost,
+    parse_run,
     progress_of,
-    run_of,
 )
 from embedding_client.errors import ConfigurationError
 from embedding_kit.prices import load_prices
@@ -206,10 +206,10 @@ def test_a_job_that_continues_counts_what_earlier_executions_did():
     ended = BEGAN + timedelta(seconds=10)
     until = BEGAN + timedelta(seconds=25)
     first = progress_of(
-        ["part-000000"], [run_of(RECORD, ended)], shards=10, began=BEGAN, until=until
+        ["part-000000"], [parse_run(RECORD, ended)], shards=10, began=BEGAN, until=until
     )
     second = progress_of(
-        ["part-000000"], [run_of(RECORD, ended)], shards=10, began=until, until=until
+        ["part-000000"], [parse_run(RECORD, ended)], shards=10, began=until, until=until
     )
     assert (first.rows_per_second, first.seconds_left) == (490 / 25, 25 * 9)
     assert second == first._replace(rows_per_second=None, seconds_left=None)

@@ -133,13 +133,13 @@ class Shard:
 
     number: int
     key: str
-    #: Of the whole file as it is stored, in bytes.
+    #: Size of the whole file as it is stored, in bytes.
     size: int
     etag: str
     format: str
     start: int
     stop: int
-    #: For Parquet, the row group that has the rows.
+    #: The row group that has the rows; None for other formats than Parquet.
     row_group: int | None = None
 
     @property
@@ -168,9 +168,9 @@ def job_id(job: Job, shards: Iterable[Shard], *, vector_space: str) -> str:
     settings = asdict(job)
     for name in ("destination", "max_rejected_percent", "shard_bytes"):
         del settings[name]
-    known = hashlib.blake2b()
-    for part in (_OUTPUT_FORMAT, settings, vector_space):
-        known.update(orjson.dumps(part, option=orjson.OPT_SORT_KEYS) + b"\n")
+    digest = hashlib.blake2b()
+    for value in (_OUTPUT_FORMAT, settings, vector_space):
+        digest.update(orjson.dumps(value, option=orjson.OPT_SORT_KEYS) + b"\n")
     for shard in shards:
-        known.update(orjson.dumps(asdict(shard), option=orjson.OPT_SORT_KEYS) + b"\n")
-    return known.hexdigest()[:_ID_DIGITS]
+        digest.update(orjson.dumps(asdict(shard), option=orjson.OPT_SORT_KEYS) + b"\n")
+    return digest.hexdigest()[:_ID_DIGITS]

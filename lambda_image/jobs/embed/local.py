@@ -13,14 +13,14 @@ from typing import Any
 from embedder.core.artifact import load_artifacts
 from jobs.command import run_all, show_progress
 from jobs.embed.job import FRAME, Job, Shard
-from jobs.embed.run import Plan, Result, finish_job, plan_job
+from jobs.embed.run import JobPlan, JobResult, finish_job, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.steps import Outcome, read_settings
 from jobs.storage import open_folder
 
 
-def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> Result:
+def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> JobResult:
     """Run a job, or continue it, with a compiled model; show its progress.
 
     `settings` are those of a `Job`, and `processes` is the number of shards at a time.
@@ -41,7 +41,7 @@ def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> Re
 
 
 def embed_shards(
-    plan: Plan, shards: Sequence[Shard], artifact: str, *, processes: int
+    plan: JobPlan, shards: Sequence[Shard], artifact: str, *, processes: int
 ) -> Iterator[Outcome]:
     """Embed shards of a job, and yield the outcome of each as soon as it is done.
 

@@ -58,7 +58,7 @@ class Record(NamedTuple):
     metadata: tuple[Any, ...] = ()
     #: Why the row cannot be embedded. It quotes no text.
     problem: str | None = None
-    #: Of a job that scores pairs.
+    #: The query of the pair, in a job that scores pairs.
     query: str = ""
 
 
@@ -118,15 +118,15 @@ def csv_boundaries(folder: Folder, file: StoredFile, *, shard_bytes: int) -> Ite
     """
     with open_stream(folder, file) as stream:
         records = _csv_records(stream, file.key)
-        begin = last = next(records)[1]
+        begin = row_start = next(records)[1]
         yield begin
         for _, end in records:
-            if last - begin >= shard_bytes:
-                yield last
-                begin = last
-            last = end
-        if last > begin:
-            yield last
+            if row_start - begin >= shard_bytes:
+                yield row_start
+                begin = row_start
+            row_start = end
+        if row_start > begin:
+            yield row_start
 
 
 def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema":
@@ -210,11 +210,10 @@ def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         before = sum(opened.metadata.row_group(number).num_rows for number in range(group))
         row = 0
         for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=job.columns):
-            first, last = max(row, shard.start), min(row + len(batch), shard.stop)
-            for fields in batch.slice(first - row, max(0, last - first)).to_pylist():
-                position = before + first
+            start, stop = max(row, shard.start), min(row + len(batch), shard.stop)
+            rows = batch.slice(start - row, max(0, stop - start)).to_pylist()
+            for position, fields in enumerate(rows, before + start):
                 yield _record(fields, None, job, file=shard.key, position=position, typed=True)
-                first += 1
             row += len(batch)
             if row >= shard.stop:
                 return

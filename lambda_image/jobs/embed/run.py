@@ -19,7 +19,7 @@ from jobs.embed.readers import (
     open_parquet,
     open_stream,
 )
-from jobs.embed.worker import Counts, embed_shard, read_counts, space_of
+from jobs.embed.worker import ShardCounts, embed_shard, read_counts, space_of
 from jobs.errors import BatchError, ChangedModelError
 from jobs.rows import column_problem, header_problem
 from jobs.steps import Steps, given_settings, read_settings
@@ -37,7 +37,7 @@ _LAMBDA_SCANNED_BYTES = 32 << 30
 _EXPANSION = 4
 
 
-class Plan(NamedTuple):
+class JobPlan(NamedTuple):
     """A planned job."""
 
     id: str
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
     folder: str
 
 
-class Result(NamedTuple):
+class JobResult(NamedTuple):
     """A finished job."""
 
     rows: int
@@ -58,7 +58,7 @@ class Result(NamedTuple):
     vector_space: str
 
 
-def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -> Plan:
+def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -> JobPlan:
     """Plan a job and write the plan into the job's folder.
 
     Equal inputs, settings and models give the same folder, so that a job that is started again
@@ -71,7 +71,7 @@ def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -
     shards = list(plan_shards(source, job, size=size, most_scanned=most_scanned))
     space = space_of(manifest, job)
     name = job_id(job, shards, vector_space=space)
-    plan = Plan(name, job, shards, space, f"{job.destination.rstrip('/')}/{name}")
+    plan = JobPlan(name, job, shards, space, f"{job.destination.rstrip('/')}/{name}")
     described = {"id": name, "vector_space": space, "job": asdict(job)}
     FRAME.write_plan(plan.folder, described, shards)
     return plan
@@ -119,26 +119,28 @@ def plan_shards(
         for shard in _shards_of(folder, file, job, name, size):
             yield replace(shard, number=number)
             number += 1
-        found = metadata_types(folder, file, job)
-        types = types or found
-        for before, now in zip(types, found, strict=True):
-            if now != before:
+        file_types = metadata_types(folder, file, job)
+        types = types or file_types
+        for allowed, field in zip(types, file_types, strict=True):
+            if field != allowed:
                 raise BatchError(
-                    f"All files of a job need the same types of metadata; found: {now.name!r} is "
-                    f"{now.type} in {file.key}; allowed: {before.type}, as in the files before it. "
+                    f"All files of a job need the same types of metadata; found: {field.name!r} is "
+                    f"{field.type} in {file.key}; allowed: {allowed.type}, as in the files before "
+                    "it. "
                     "A field of JSONL and CSV is a string."
                 )
 
 
-def read_plan(folder: str, *, shards: bool = True) -> Plan:
+def read_plan(folder: str, *, shards: bool = True) -> JobPlan:
     """Read the plan of a job from its folder, with or without the shards."""
     described, items = FRAME.read_plan(folder, items=shards)
     job = read_settings(Job, described["job"], name="A job")
-    found = [Shard(**item) for item in items]
-    return Plan(described["id"], job, found, described["vector_space"], folder)
+    return JobPlan(
+        described["id"], job, [Shard(**item) for item in items], described["vector_space"], folder
+    )
 
 
-def finish_job(plan: Plan) -> Result:
+def finish_job(plan: JobPlan) -> JobResult:
     """Compare the parts with the plan, and write the result.
 
     Raises:
@@ -151,7 +153,7 @@ def finish_job(plan: Plan) -> Result:
         raise BatchError(
             f"{plan.folder} has vectors of {space}; the job's are of {plan.vector_space}."
         )
-    result = Result(
+    result = JobResult(
         rows=sum(count.rows for count in counts),
         rejected=sum(count.rejected for count in counts),
         tokens=sum(count.tokens for count in counts),
@@ -209,7 +211,7 @@ class EmbedSteps(Steps):
         shard = Shard(**event["shard"])
         source, output = open_folder(plan.job.source), open_folder(plan.folder)
 
-        def report(counts: Counts) -> None:
+        def report(counts: ShardCounts) -> None:
             milliseconds = round(1000 * (time.monotonic() - began))
             output.write(_progress_key(shard, counts, milliseconds, self._memory_mb), b"")
 
@@ -304,7 +306,7 @@ def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
         raise BatchError(f"{file.key} {problem}.")
 
 
-def _progress_key(shard: Shard, counts: Counts, milliseconds: int, memory_mb: int) -> str:
+def _progress_key(shard: Shard, counts: ShardCounts, milliseconds: int, memory_mb: int) -> str:
     """Return the path of the record of a run, from which `embed batch status` adds up the costs.
 
     A record is an empty file; its name says everything: a status lists the names, up to 1,000 in a

@@ -45,8 +45,8 @@ def space_of(manifest: Manifest, job: Job) -> str:
     return manifest.vector_space_of(dimensions=job.dimensions or manifest.full_dimensions)
 
 
-class Counts(NamedTuple):
-    """What a shard did; it is in the footer of the part, so that a second run need not count."""
+class ShardCounts(NamedTuple):
+    """Counts of a finished shard, in the footer of its part: a second run need not count."""
 
     rows: int
     rejected: int
@@ -56,8 +56,8 @@ class Counts(NamedTuple):
 
 def load_engine(artifact: Artifact, **options: Any) -> Engine | Reranker:
     """Load a model of any task; see `Engine.load`."""
-    kinds: dict[str, type[Engine | Reranker]] = {"rerank": Reranker, "sparse": SparseEncoder}
-    return kinds.get(artifact.manifest.task, Engine).load(artifact, **options)
+    engines: dict[str, type[Engine | Reranker]] = {"rerank": Reranker, "sparse": SparseEncoder}
+    return engines.get(artifact.manifest.task, Engine).load(artifact, **options)
 
 
 def embed_shard(
@@ -67,7 +67,7 @@ def embed_shard(
     shard: Shard,
     job: Job,
     *,
-    report: Callable[[Counts], None] | None = None,
+    report: Callable[[ShardCounts], None] | None = None,
 ) -> Outcome:
     """Embed a shard, if no earlier run did it.
 
@@ -95,11 +95,16 @@ def embed_shard(
     if rejected:
         unit = "row" if shard.format == "parquet" else "byte"
         lines = [
-            {"file": shard.key, unit: each.position, "id": each.id or None, "problem": each.problem}
-            for each in rejected
+            {
+                "file": shard.key,
+                unit: record.position,
+                "id": record.id or None,
+                "problem": record.problem,
+            }
+            for record in rejected
         ]
         output.write(f"{FRAME.rejected}/{shard.part}.jsonl", json_lines(lines))
-    counts = Counts(
+    counts = ShardCounts(
         rows=len(good),
         rejected=len(rejected),
         tokens=tokens,
@@ -151,7 +156,7 @@ def _score(
         group = groups.popleft()
         pairs = [(record.query, record.text) for record in group]
         try:
-            found, work = reranker.predict(pairs, truncate=how)
+            group_scores, work = reranker.predict(pairs, truncate=how)
         except InputError as error:
             # Only then is each scored alone, which changes no score, to find all that are refused.
             if len(group) == 1:
@@ -159,7 +164,7 @@ def _score(
             else:
                 groups.extendleft([record] for record in reversed(group))
             continue
-        scores.append(found)
+        scores.append(group_scores)
         tokens += sum(work.tokens)
         good += group
     return np.concatenate(scores), tokens, good, refused
@@ -193,8 +198,8 @@ def _columns(values: npt.NDArray[Any], manifest: Manifest, job: Job) -> dict[str
     if manifest.task == "sparse":
         types = (arrow.uint32(), arrow.float32())
         return {
-            name: arrow.array([vector[part] for vector in values], arrow.list_(types[part]))
-            for part, name in enumerate(SPARSE_COLUMNS)
+            name: arrow.array([vector[index] for vector in values], arrow.list_(types[index]))
+            for index, name in enumerate(SPARSE_COLUMNS)
         }
     numbers = np.ascontiguousarray(quantize(values, job.dtype))
     flat = arrow.array(numbers.reshape(-1))
@@ -206,7 +211,7 @@ def _part(
     vectors: Mapping[str, "arrow.Array"],
     *,
     types: "arrow.Schema",
-    counts: Counts,
+    counts: ShardCounts,
 ) -> bytes:
     """Return the bytes of a part; equal arguments give equal bytes. `types` are of the metadata."""
     columns = {ID_COLUMN: arrow.array([record.id for record in records], arrow.string()), **vectors}
@@ -226,14 +231,14 @@ def _part(
     return buffer.getvalue()
 
 
-def read_counts(folder: Folder, key: str) -> Counts:
+def read_counts(folder: Folder, key: str) -> ShardCounts:
     """Read the counts of a part; a file that is none is a `BatchError`."""
     file = folder.find(key)
     if file is None:
         raise BatchError(f"{folder.name}/{key} does not exist.")
     try:
         schema = pyarrow.parquet.read_schema(io.BufferedReader(folder.open(file)))
-        return Counts(**orjson.loads((schema.metadata or {})[_COUNTS_KEY.encode()]))
+        return ShardCounts(**orjson.loads((schema.metadata or {})[_COUNTS_KEY.encode()]))
     except (arrow.ArrowException, KeyError, TypeError, ValueError) as error:
         raise BatchError(
             f"{folder.name}/{key} was not written by a batch job. Move it elsewhere."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError
 from jobs.load.index_client import IndexClient
-from jobs.load.run import FRAME, LoadSettings, Part, finish_load, plan_load, read_plan
+from jobs.load.run import FRAME, LoadPart, LoadSettings, finish_load, plan_load, read_plan
 from jobs.load.worker import RateLimit, load_part
 from jobs.steps import Steps, given_settings, logged, read_settings
 from jobs.storage import open_folder
@@ -50,7 +50,7 @@ class LoadSteps(Steps):
             open_folder(plan.job),
             open_folder(plan.folder),
             plan,
-            Part(**event["part"]),
+            LoadPart(**event["part"]),
             index=self._connect(plan.index_arn),
             limit=RateLimit(event["vectors_per_second"]),
         ).as_json()

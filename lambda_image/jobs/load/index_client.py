@@ -29,7 +29,7 @@ _ARN = re.compile(
     r"arn:aws[\w-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
     r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 )
-#: Of a request, the first included, with pauses of up to 20 seconds at random between them.
+#: Attempts of a request, with pauses of up to 20 seconds at random between them.
 #: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 _ATTEMPTS = 8
 #: The codes of what can pass, after the attempts.
@@ -50,10 +50,10 @@ _MAX_DELETE = 500
 _MAX_ID = 1024
 _MAX_METADATA = 40 * 1024
 _MAX_FILTERABLE = 2 * 1024
-#: Of a request.
+#: Vectors and bytes of a request.
 _MAX_VECTORS = 500
 _MAX_BYTES = 20 * 1024 * 1024
-#: For what surrounds the vectors in the body.
+#: Bytes around the vectors in the body.
 _ENVELOPE = 4096
 #: The body of the next `PutVectors`; see `IndexClient.put`.
 _BODY: ContextVar[bytes] = ContextVar("body")
@@ -66,14 +66,14 @@ def _explained() -> Iterator[None]:
     except ClientError as error:
         reason = error.response["Error"]
         message = f"S3 Vectors refused: {reason.get('Message') or reason['Code']}"
-        kind = UnavailableError if reason["Code"] in _PASSING else BatchError
-        raise kind(message) from error
+        passes = reason["Code"] in _PASSING
+        raise (UnavailableError if passes else BatchError)(message) from error
     except BotoCoreError as error:
         raise UnavailableError(f"S3 Vectors cannot be reached: {error}.") from error
 
 
 class IndexDescription(NamedTuple):
-    """What an index accepts."""
+    """Properties of an index and its vector space."""
 
     dimension: int
     #: The metadata keys that no query can filter by.
@@ -99,8 +99,8 @@ class IndexClient:
     """
 
     def __init__(self, arn: str, *, connections: int = 4) -> None:
-        found = _ARN.fullmatch(arn)
-        if found is None:
+        match = _ARN.fullmatch(arn)
+        if match is None:
             raise BatchError(
                 "The index must be given by its ARN, which `scripts/deploy` prints as IndexArn; "
                 f"found {arn!r}."
@@ -114,7 +114,7 @@ class IndexClient:
         )
         with _explained():
             self._client = botocore.session.Session().create_client(
-                "s3vectors", region_name=found["region"], config=config
+                "s3vectors", region_name=match["region"], config=config
             )
         self._client.meta.events.register(
             "before-call.s3vectors.PutVectors", lambda params, **_: params.update(body=_BODY.get())
@@ -123,10 +123,10 @@ class IndexClient:
     @_explained()
     def describe(self) -> IndexDescription:
         """Read the index's properties and its vector space."""
-        found = self._client.get_index(indexArn=self.arn)["index"]
+        index = self._client.get_index(indexArn=self.arn)["index"]
         tags = self._client.list_tags_for_resource(resourceArn=self.arn)["tags"]
-        keys = found.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
-        return IndexDescription(found["dimension"], tuple(keys), tags.get(SPACE_TAG))
+        keys = index.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
+        return IndexDescription(index["dimension"], tuple(keys), tags.get(SPACE_TAG))
 
     @_explained()
     def claim(self, vector_space: str) -> IndexDescription:
@@ -135,17 +135,17 @@ class IndexClient:
         The index is read again after it, since another load may record its own space meanwhile.
         One of another space is a `VectorSpaceError`.
         """
-        found = self.describe()
-        if found.vector_space is None:
+        description = self.describe()
+        if description.vector_space is None:
             self._client.tag_resource(resourceArn=self.arn, tags={SPACE_TAG: vector_space})
-            found = self.describe()
-        if found.vector_space != vector_space:
+            description = self.describe()
+        if description.vector_space != vector_space:
             raise VectorSpaceError(
-                f"The index has vectors of {found.vector_space}; these are of {vector_space}. One "
-                "index has the vectors of one vector space: a change of the model in `[model]` "
-                "deploys another index."
+                f"The index has vectors of {description.vector_space}; these are of "
+                f"{vector_space}. One index has the vectors of one vector space: a change of the "
+                "model in `[model]` deploys another index."
             )
-        return found
+        return description
 
     @_explained()
     def put(self, vectors: Sequence[bytes]) -> None:
@@ -158,9 +158,9 @@ class IndexClient:
         body = b'{"indexArn":' + orjson.dumps(self.arn)
         token = _BODY.set(body + b',"vectors":[' + b",".join(vectors) + b"]}")
         # One vector for botocore's check that there is one.
-        given = [{"key": "-", "data": {"float32": []}}]
+        placeholder = [{"key": "-", "data": {"float32": []}}]
         try:
-            self._client.put_vectors(indexArn=self.arn, vectors=given)
+            self._client.put_vectors(indexArn=self.arn, vectors=placeholder)
         finally:
             _BODY.reset(token)
 
@@ -175,7 +175,7 @@ class IndexClient:
         }
         pages = self._client.get_paginator("query_vectors").paginate(**query)
         return [
-            (found["key"], 1 - found["distance"]) for page in pages for found in page["vectors"]
+            (vector["key"], 1 - vector["distance"]) for page in pages for vector in page["vectors"]
         ]
 
     def existing(self, keys: Sequence[str]) -> set[str]:
@@ -184,8 +184,8 @@ class IndexClient:
 
     def keys(self, segment: int) -> Iterator[str]:
         """Yield the keys of a segment, from 0 to `SEGMENTS` - 1; it raises errors as `read`."""
-        part = {"segmentCount": SEGMENTS, "segmentIndex": segment, "maxResults": _MAX_LIST}
-        pages = self._client.get_paginator("list_vectors").paginate(indexArn=self.arn, **part)
+        listing = {"segmentCount": SEGMENTS, "segmentIndex": segment, "maxResults": _MAX_LIST}
+        pages = self._client.get_paginator("list_vectors").paginate(indexArn=self.arn, **listing)
         with _explained():
             for page in pages:
                 yield from (vector["key"] for vector in page["vectors"])
@@ -203,17 +203,17 @@ class IndexClient:
 
     def _get(self, keys: Sequence[str], **wanted: bool) -> Iterator[dict[str, Any]]:
         for start in range(0, len(keys), _MAX_GET):
-            part = list(keys[start : start + _MAX_GET])
+            batch = list(keys[start : start + _MAX_GET])
             with _explained():
-                page = self._client.get_vectors(indexArn=self.arn, keys=part, **wanted)
+                page = self._client.get_vectors(indexArn=self.arn, keys=batch, **wanted)
             yield from page["vectors"]
 
     @_explained()
     def delete(self, keys: Sequence[str]) -> None:
         """Delete vectors; a key without one is no error."""
         for start in range(0, len(keys), _MAX_DELETE):
-            part = list(keys[start : start + _MAX_DELETE])
-            self._client.delete_vectors(indexArn=self.arn, keys=part)
+            batch = list(keys[start : start + _MAX_DELETE])
+            self._client.delete_vectors(indexArn=self.arn, keys=batch)
 
 
 class Item(NamedTuple):
@@ -280,7 +280,7 @@ def batches(items: Sequence[Item]) -> Iterator[list[bytes]]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, list):
-        return [found for found in map(_value, value) if found is not None] or None
+        return [item for item in map(_value, value) if item is not None] or None
     if isinstance(value, float) and not isfinite(value):
         return None
     if isinstance(value, date | day_time):  # a datetime is a date

@@ -34,7 +34,7 @@ FRAME = Frame(name="load", items="parts", settings_file="load.json", items_file=
 _TEXT_KEY = "text"
 #: Metadata keys of a vector.
 _MAX_KEYS = 50
-_PART = re.compile(r"part-\d{6}\.parquet")
+_PART_NAME = re.compile(r"part-\d{6}\.parquet")
 #: How many jobs an error lists.
 _NAMED = 5
 _ID_DIGITS = 12
@@ -42,7 +42,7 @@ _ID_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """Which job to load, and into which index."""
+    """Settings of a load: the job, the index and the columns."""
 
     #: The folder of a batch job, or of its only one: a path, or `s3://bucket/prefix/`.
     source: str
@@ -64,7 +64,7 @@ class LoadSettings:
             raise BatchError(f"metadata must name each column once; found {', '.join(twice)}.")
 
 
-class Part(StoredFile):
+class LoadPart(StoredFile):
     """One Parquet file of the job."""
 
     @property
@@ -89,11 +89,11 @@ class LoadPlan(NamedTuple):
     #: The rows of the job.
     rows: int
     max_rejected_percent: float
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LoadPart, ...] = ()
 
 
-class Counts(NamedTuple):
-    """What became of the rows of a part."""
+class LoadCounts(NamedTuple):
+    """Counts of a loaded part's rows."""
 
     loaded: int
     rejected: int
@@ -101,7 +101,7 @@ class Counts(NamedTuple):
     replaced: int
 
 
-class Result(NamedTuple):
+class LoadResult(NamedTuple):
     """A finished load: `rows` is the sum of the three numbers after it."""
 
     rows: int
@@ -140,23 +140,23 @@ def plan_load(settings: LoadSettings, index: IndexClient) -> LoadPlan:
     columns = _metadata_columns(job, settings.metadata)
     # Of a vector space, `.../384`: the number of dimensions.
     dimension = job.vector_space.rpartition("/")[2]
-    found = index.describe()
-    if str(found.dimension) != dimension:
+    description = index.describe()
+    if str(description.dimension) != dimension:
         raise VectorSpaceError(
-            f"The index has {found.dimension} dimensions; the job's vectors have {dimension}."
+            f"The index has {description.dimension} dimensions; the job's vectors have {dimension}."
         )
-    found = index.claim(job.vector_space)
+    description = index.claim(job.vector_space)
     plan = LoadPlan(
         folder=_round_folder(job.folder, index.arn, columns),
         job=job.folder,
         index_arn=index.arn,
         vector_space=job.vector_space,
-        dimension=found.dimension,
-        non_filterable=found.non_filterable,
+        dimension=description.dimension,
+        non_filterable=description.non_filterable,
         columns=columns,
         rows=job.rows,
         max_rejected_percent=settings.max_rejected_percent,
-        parts=tuple(Part(*file) for file in job.parts),
+        parts=tuple(LoadPart(*file) for file in job.parts),
     )
     described = plan._replace(parts=())._asdict()
     FRAME.write_plan(plan.folder, described, [part._asdict() for part in plan.parts])
@@ -167,15 +167,15 @@ def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
     """Read the plan of a load from its folder, with or without the parts."""
     described, items = FRAME.read_plan(folder, items=parts)
     described["non_filterable"] = tuple(described["non_filterable"])
-    return LoadPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
+    return LoadPlan(**{**described, "parts": tuple(LoadPart(**item) for item in items)})
 
 
-def read_counts(records: Folder, key: str) -> Counts:
+def read_counts(records: Folder, key: str) -> LoadCounts:
     """Read the counts of a part that is loaded."""
-    return Counts(**orjson.loads(records.read(key)))
+    return LoadCounts(**orjson.loads(records.read(key)))
 
 
-def finish_load(plan: LoadPlan, index: IndexClient) -> Result:
+def finish_load(plan: LoadPlan, index: IndexClient) -> LoadResult:
     """Compare what is loaded with the job, and write the result."""
     counts = FRAME.counts(plan.folder, plan.parts, read_counts)
     index.claim(plan.vector_space)
@@ -188,7 +188,7 @@ def finish_load(plan: LoadPlan, index: IndexClient) -> Result:
             f"The parts have {rows} rows; the result of the job says {plan.rows}. Start the batch "
             "job again to compare them."
         )
-    result = Result(
+    result = LoadResult(
         rows, loaded, rejected, replaced, len(plan.parts), plan.vector_space, plan.index_arn
     )
     FRAME.finish(
@@ -231,15 +231,15 @@ def _metadata_columns(job: FinishedJob, chosen: Sequence[str] | None) -> dict[st
     if not job.parts:
         return {}
     schema = _schema(open_folder(job.folder), job.parts[0])
-    found = [name for name in schema.names if name not in {ID_COLUMN, EMBEDDING_COLUMN}]
-    names = found if chosen is None else list(chosen)
-    missing = [name for name in names if name not in found]
+    copied = [name for name in schema.names if name not in {ID_COLUMN, EMBEDDING_COLUMN}]
+    names = copied if chosen is None else list(chosen)
+    missing = [name for name in names if name not in copied]
     if missing:
         raise BatchError(
-            f"The job has no column {', '.join(missing)}; it has {', '.join(found) or 'none'}. "
+            f"The job has no column {', '.join(missing)}; it has {', '.join(copied) or 'none'}. "
             "`embed batch start --metadata COLUMN` copies a column of its input."
         )
-    if job.text in found and job.text not in names:
+    if job.text in copied and job.text not in names:
         names.append(job.text)
     columns = {(_TEXT_KEY if name == job.text else name): name for name in names}
     if len(columns) != len(names):
@@ -274,7 +274,7 @@ def _finished(folder: str) -> FinishedJob:
     if opened.find(JOB.result_file) is None:
         raise BatchError(f"The job in {folder} is not complete: `embed batch resume` continues it.")
     result: dict[str, Any] = orjson.loads(opened.read(JOB.result_file))
-    parts = [file for file in opened.files() if _PART.fullmatch(file.key)]
+    parts = [file for file in opened.files() if _PART_NAME.fullmatch(file.key)]
     if len(parts) != result["shards"]:
         raise BatchError(
             f"{folder} has {len(parts)} parts; the job wrote {result['shards']}. Start the batch "
@@ -292,9 +292,10 @@ def _schema(folder: Folder, part: StoredFile) -> Any:
         raise BatchError(f"{folder.name}/{part.key} is not a Parquet file.") from error
 
 
-def _check_type(name: str, kind: Any) -> None:
+def _check_type(name: str, column: Any) -> None:
     types = arrow.types
-    inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
+    is_list = types.is_list(column) or types.is_large_list(column)
+    inner = column.value_type if is_list else column
     if types.is_dictionary(inner):
         inner = inner.value_type
     accepted = (
@@ -310,6 +311,6 @@ def _check_type(name: str, kind: Any) -> None:
     )
     if not any(accept(inner) for accept in accepted):
         raise BatchError(
-            f"The column {name} has the type {kind}, which cannot be metadata: text, numbers, "
+            f"The column {name} has the type {column}, which cannot be metadata: text, numbers, "
             "booleans, dates, and lists of these are allowed. Choose columns with --metadata."
         )

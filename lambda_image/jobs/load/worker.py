@@ -18,7 +18,7 @@ from jobs.command import run_all
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import IndexClient, Item, batches, encode
-from jobs.load.run import FRAME, Counts, LoadPlan, Part, read_counts
+from jobs.load.run import FRAME, LoadCounts, LoadPart, LoadPlan, read_counts
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
 
@@ -65,7 +65,7 @@ def load_part(
     source: Folder,
     records: Folder,
     plan: LoadPlan,
-    part: Part,
+    part: LoadPart,
     *,
     index: IndexClient,
     limit: RateLimit,
@@ -88,13 +88,13 @@ def load_part(
         limit.claim(len(batch))
         index.put(batch)
     limit.settle()
-    counts = Counts(len(items) - len(rejected), len(rejected), replaced)
+    counts = LoadCounts(len(items) - len(rejected), len(rejected), replaced)
     written = records.create(part.done_key, orjson.dumps(counts._asdict()))
     return Outcome(part.key, counts, written=written, seconds=time.monotonic() - began)
 
 
 def load_parts(
-    plan: LoadPlan, parts: Sequence[Part], *, index: IndexClient, limit: RateLimit, threads: int
+    plan: LoadPlan, parts: Sequence[LoadPart], *, index: IndexClient, limit: RateLimit, threads: int
 ) -> Iterator[Outcome]:
     """Load parts in threads, which wait for S3 Vectors most of the time.
 
@@ -114,26 +114,26 @@ def read_part(
     """
     name = f"{job.name}/{part.key}"
     dimension = int(vector_space.rpartition("/")[2])
-    wanted = [ID_COLUMN, EMBEDDING_COLUMN, *columns]
+    names = [ID_COLUMN, EMBEDDING_COLUMN, *columns]
     foreign = BatchError(f"{name} was not written by this batch job. Move it elsewhere.")
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(job.read(part.key, etag=part.etag)))
-        if not set(wanted) <= set(file.schema_arrow.names):
+        if not set(names) <= set(file.schema_arrow.names):
             raise foreign
         _check_schema(file.schema_arrow, name, vector_space=vector_space, dimension=dimension)
-        table = file.read(wanted)
+        table = file.read(names)
     except arrow.ArrowException as error:
         raise foreign from error
     flat = table[EMBEDDING_COLUMN].combine_chunks().flatten()
     return table, np.ascontiguousarray(flat.to_numpy(), np.float32).reshape(-1, dimension)
 
 
-def _items(job: Folder, plan: LoadPlan, part: Part) -> tuple[list[Item], int]:
+def _items(job: Folder, plan: LoadPlan, part: LoadPart) -> tuple[list[Item], int]:
     """Return the rows of a part, each id once, and the number of rows that others replaced."""
     table, vectors = read_part(job, part, plan.columns.values(), vector_space=plan.vector_space)
     ids = table[ID_COLUMN].to_pylist()
     # The last row with an id counts, as in two requests; one request should not have it twice.
-    last = {key: row for row, key in enumerate(ids)}
+    rows_by_id = {key: row for row, key in enumerate(ids)}
     values = {key: table[name].to_pylist() for key, name in plan.columns.items()}
     items = [
         encode(
@@ -142,7 +142,7 @@ def _items(job: Folder, plan: LoadPlan, part: Part) -> tuple[list[Item], int]:
             {key: column[row] for key, column in values.items()},
             non_filterable=plan.non_filterable,
         )
-        for row in sorted(last.values())
+        for row in sorted(rows_by_id.values())
     ]
     return items, table.num_rows - len(items)
 
@@ -155,13 +155,13 @@ def _check_schema(schema: Any, name: str, *, vector_space: str, dimension: int) 
             f"{name} has vectors of {space or 'an unknown vector space'}; the load is of "
             f"{vector_space}."
         )
-    kind = schema.field(EMBEDDING_COLUMN).type
-    if not arrow.types.is_fixed_size_list(kind) or kind.value_type != arrow.float32():
+    vector_type = schema.field(EMBEDDING_COLUMN).type
+    if not arrow.types.is_fixed_size_list(vector_type) or vector_type.value_type != arrow.float32():
         raise BatchError(
-            f"{name} has vectors of the type {kind}; S3 Vectors takes float32. Start the batch job "
-            "without --dtype."
+            f"{name} has vectors of the type {vector_type}; S3 Vectors takes float32. Start the "
+            "batch job without --dtype."
         )
-    if kind.list_size != dimension:
+    if vector_type.list_size != dimension:
         raise VectorSpaceError(
-            f"{name} has vectors of {kind.list_size} dimensions; the index has {dimension}."
+            f"{name} has vectors of {vector_type.list_size} dimensions; the index has {dimension}."
         )

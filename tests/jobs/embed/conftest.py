@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.embed.job import Job, Shard
-from jobs.embed.run import Plan
+from jobs.embed.run import JobPlan
 from jobs.embed.worker import embed_shard
 from jobs.storage import open_folder
 
@@ -24,7 +24,7 @@ def job(source: Path, tmp_path: Path) -> Job:
     return Job(source=str(source), destination=str(tmp_path / "vectors"), id="id")
 
 
-def embed_shards(engine: Any, plan: Plan, shards: Sequence[Shard]) -> None:
+def embed_shards(engine: Any, plan: JobPlan, shards: Sequence[Shard]) -> None:
     """Embed shards of a plan, as a worker does."""
     output = open_folder(plan.folder)
     for shard in shards:

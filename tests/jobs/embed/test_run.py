@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
-from embedding_client._jobs import run_of
+from embedding_client._jobs import parse_run
 from jobs.embed.job import FRAME
 from jobs.embed.readers import read_records
 from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes
@@ -317,8 +317,8 @@ def test_each_run_of_a_shard_leaves_a_record_that_the_client_reads(engine, plann
     result = steps.run({"step": "finish", "folder": planned["folder"]})
     records = {key: data for key, data in s3.objects.items() if "/_job/progress/" in key}
     assert set(records.values()) == {b""}
-    runs = [run_of(key.rpartition("/")[2], datetime.now(UTC)) for key in records]
-    assert [run.part for run in runs] == [f"part-{n:06d}" for n in range(planned["shards"])]
+    runs = [parse_run(key.rpartition("/")[2], datetime.now(UTC)) for key in records]
+    assert [run.shard for run in runs] == [f"part-{n:06d}" for n in range(planned["shards"])]
     assert sum(run.rows for run in runs) == result["rows"] == 40
     assert sum(run.rejected for run in runs) == result["rejected"] == 1
     assert sum(run.tokens for run in runs) == result["tokens"]

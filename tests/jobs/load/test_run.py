@@ -18,7 +18,7 @@ from jobs.errors import (
     VectorSpaceError,
 )
 from jobs.load.index_client import IndexClient
-from jobs.load.run import FRAME, LoadSettings, Result, finish_load, plan_load
+from jobs.load.run import FRAME, LoadResult, LoadSettings, finish_load, plan_load
 from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure
 from tests.jobs.load.conftest import ARN, ROWS, Clock, row
@@ -37,7 +37,7 @@ def work(plan, parts, client, threads=1):
     return load_parts(plan, parts, index=client, limit=RateLimit(1e9), threads=threads)
 
 
-def load(source, **settings) -> Result:
+def load(source, **settings) -> LoadResult:
     """Load a job with two threads."""
     plan, client = planned(source, **settings)
     for _ in work(plan, FRAME.missing(plan.folder, plan.parts), client, threads=2):
@@ -49,7 +49,7 @@ def test_a_load_writes_every_row_once(embed, s3_vectors, index):
     """The key is the id, the numbers are those of the part, and empty values are left out."""
     folder = embed()
     result = load(folder)
-    assert result == Result(ROWS, ROWS, 0, 0, len(list(folder.glob("*.parquet"))), SPACE, ARN)
+    assert result == LoadResult(ROWS, ROWS, 0, 0, len(list(folder.glob("*.parquet"))), SPACE, ARN)
     assert result.parts > 3
     assert index.tags == {SPACE_TAG: SPACE}
     table = pyarrow.parquet.read_table(sorted(folder.glob("*.parquet")))
