@@ -30,7 +30,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError
 
-from embedding_client._forks import renew_after_fork
 from embedding_client.errors import ConfigurationError, CredentialsError
 
 try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
@@ -99,11 +98,6 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         self._hosts = frozenset(hosts)
         self._region = region
         self._allow_plain_http = allow_plain_http
-        self._renew()
-        renew_after_fork(self)
-
-    def _renew(self) -> None:
-        """Find the credentials again; called in a forked process."""
         self._resolved: Credentials | None = None
         self._lock = threading.Lock()
 

@@ -20,7 +20,6 @@ from embedding_client._flows import (
     concatenate,
     ranked,
 )
-from embedding_client._forks import renew_after_fork
 from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import Part
 from embedding_client._targets import Request
@@ -32,8 +31,8 @@ _T = TypeVar("_T")
 class EmbeddingClient(BaseClient[httpx.Client]):
     """Sends signed requests to an embedding endpoint.
 
-    Use it as a context manager, or call `close`. Threads may share a client, and a forked process
-    may use that of its parent.
+    Use it as a context manager, or call `close`. Threads may share a client. Make it after a fork:
+    in a child of a process that has sent requests with it, it raises `ConfigurationError`.
 
     Args:
         url: The Function URL, or the address of what is in front of it.
@@ -226,7 +225,8 @@ class EmbeddingClient(BaseClient[httpx.Client]):
     def close(self) -> None:
         """Close the connections and cancel requests that wait to be sent or retried."""
         self._closed.set()
-        self._release()
+        if self._process is not None:
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -234,52 +234,46 @@ class EmbeddingClient(BaseClient[httpx.Client]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _renew(self) -> None:
-        """Make new threads and connections; called in a forked process."""
-        is_closed = self._closed.is_set()
-        self._release.detach()
-        self._start()
-        if is_closed:
-            self.close()
-
     def _open(self) -> None:
-        #: The process that has sent requests with the caller's own HTTP client.
-        self._sender: int | None = None
-        self._start()
-        renew_after_fork(self)
-
-    def _start(self) -> None:
         self._http = self._given_http or httpx.Client(**self._own_http)
         self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="embedding-client")
         self._closed = threading.Event()
-        # A finalizer, because the LangChain and LlamaIndex classes are never closed.
-        self._release = weakref.finalize(
-            self, _release, self._pool, None if self._given_http else self._http
-        )
+        #: The process that has sent requests, in whose threads and connections they are.
+        self._process: int | None = None
+
+    def _check_process(self) -> None:
+        """Refuse a forked process: its threads would not exist, and its connections be shared."""
+        if self._process is None:
+            self._process = os.getpid()
+            # A finalizer, because the LangChain and LlamaIndex classes are never closed.
+            self._release = weakref.finalize(
+                self, _release, self._process, self._pool, None if self._given_http else self._http
+            )
+        elif self._process != os.getpid():
+            raise ConfigurationError(
+                "The client has sent requests in the process from which this one was forked; "
+                "allowed: to make the client after the fork."
+            )
 
     def _in_order(self, flows: Iterator[Flow[_T]]) -> Iterator[_T]:
         pending: deque[Future[_T]] = deque()
-        pool = self._pool
 
         def result() -> _T:
-            if pool is not self._pool:
-                raise ConfigurationError(
-                    "The stream was begun before this process was forked; allowed: to read it in "
-                    "the process that began it."
-                )
+            self._check_process()
             return pending.popleft().result()
 
         try:
             for flow in flows:
                 if self._closed.is_set():
                     raise self._closed_error()
+                self._check_process()
                 pending.append(self._pool.submit(self._run, flow))
                 if len(pending) > self._concurrency:
                     yield result()
             while pending:
                 yield result()
         finally:
-            if pool is self._pool:
+            if self._process == os.getpid():
                 for future in pending:
                     future.cancel()
 
@@ -294,7 +288,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
             if self._closed.wait(request.delay):
                 raise self._closed_error()
             try:
-                self._check_sender()
+                self._check_process()
                 response = self._http.request(**self._http_request(request))
             except TRANSPORT_ERRORS as error:
                 step = partial(flow.throw, error)
@@ -305,21 +299,12 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                     # The client was closed before this connection was made: nothing else ends it.
                     stream.close()
 
-    def _check_sender(self) -> None:
-        """Refuse the caller's own HTTP client in a second process: one would get both's answers."""
-        if self._given_http is not None and self._sender != os.getpid():
-            if self._sender is not None:
-                raise ConfigurationError(
-                    "The http_client has connections of the process from which this one was "
-                    "forked; allowed: to make the client after the fork, or without http_client."
-                )
-            self._sender = os.getpid()
-
     def _closed_error(self) -> UnreachableError:
         return UnreachableError(f"The client for {self._flows.target.name} is closed.")
 
 
-def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
-    pool.shutdown(wait=False, cancel_futures=True)
-    if http is not None:
-        http.close()
+def _release(process: int, pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
+    if process == os.getpid():
+        pool.shutdown(wait=False, cancel_futures=True)
+        if http is not None:
+            http.close()

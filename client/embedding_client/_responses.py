@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._forks import renew_after_fork
 from embedding_client._protocol import EmbedOptions, Match, SparseVector, numpy_type
 from embedding_client.errors import (
     ForbiddenError,
@@ -33,15 +32,10 @@ class VectorSpaceGuard:
     """
 
     def __init__(self, expected: str | None = None) -> None:
-        self._renew()
-        renew_after_fork(self)
+        self._lock = threading.Lock()
         self._expected = expected
         self._family = None if expected is None else _family(expected)
         self.current = expected
-
-    def _renew(self) -> None:
-        """Make a new lock; called in a forked process."""
-        self._lock = threading.Lock()
 
     def check(self, space: str) -> None:
         """Check the vector space of a response."""

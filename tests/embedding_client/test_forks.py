@@ -10,7 +10,7 @@ PROGRAM = """
 import os, signal, sys, threading
 import httpx
 import numpy as np
-from embedding_client import BatchLimits, EmbeddingClient, EmbeddingClientError, SigV4Auth
+from embedding_client import BatchLimits, EmbeddingClient, EmbeddingClientError
 signal.alarm(100)
 url = sys.argv[1]
 TEXTS = [f"text number {number}" for number in range(40)]
@@ -40,30 +40,45 @@ def refused(call, reason):
 def run(running):
     """Run a program with a client for the endpoint."""
 
-    def program(body):
-        command = [sys.executable, "-c", PROGRAM + body, running.url]
+    def program(body, *options):
+        command = [sys.executable, *options, "-c", PROGRAM + body, running.url]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-        assert ran.returncode == 0, ran.stderr
+        assert (ran.returncode, ran.stderr) == (0, "")
 
     return program
 
 
-def test_a_used_client_works_in_both_processes(run):
-    """At the same time, with the vectors of another client each; also in the child of a child."""
+def test_a_client_that_has_sent_requests_is_refused_in_a_child(run):
+    """Its threads and connections are the parent's, which continues; closing it changes nothing."""
     run("""
-used = client()
+http = httpx.Client()
+used, own = client(), client(http_client=http)
 expected = used.embed(TEXTS)
-def embed():
-    for _ in range(3):
-        assert np.allclose(used.embed(TEXTS), expected, atol=1e-5)
-    assert used.vector_space
-def embed_and_fork():
-    embed()
-    end(child(embed))
-pid = child(embed_and_fork)
-embed()
+own.info()
+def use():
+    refused(lambda: used.embed(TEXTS), "make the client after the fork")
+    refused(own.info, "make the client after the fork")
+    used.close()
+    assert np.allclose(client().embed(TEXTS), expected, atol=1e-5)
+pid = child(use)
+assert np.allclose(used.embed(TEXTS), expected, atol=1e-5)
 end(pid)
+assert used.info()
+http.close()
 """)
+
+
+def test_a_client_that_has_sent_nothing_works_in_a_child(run):
+    """As servers make it that fork their workers; no process leaves a connection open."""
+    program = """
+unused = client()
+def embed():
+    assert len(unused.embed(TEXTS)) == 40
+for pid in [child(embed), child(embed)]:
+    end(pid)
+embed()
+"""
+    run(program, "-W", "error")
 
 
 def test_a_fork_in_the_midst_of_calls(run):
@@ -77,24 +92,12 @@ def always():
         assert np.allclose(used.embed(TEXTS), expected, atol=1e-5)
 threads = [threading.Thread(target=always) for _ in range(2)]
 [thread.start() for thread in threads]
-def embed():
-    assert np.allclose(used.embed(TEXTS), expected, atol=1e-5)
-pids = [child(embed) for _ in range(5)]
+def refuse():
+    refused(lambda: used.embed(TEXTS), "make the client after the fork")
+pids = [child(refuse) for _ in range(5)]
 [end(pid) for pid in pids]
 stop.set()
 [thread.join() for thread in threads]
-""")
-
-
-def test_a_lock_that_the_parent_holds_is_free_in_the_child(run):
-    """Of the signer, which holds it while it waits for credentials, and of the guard."""
-    run("""
-auth = SigV4Auth()
-used = client(auth=auth)
-used.embed(TEXTS)
-with auth._lock, used._flows.guard._lock:
-    pid = child(lambda: used.embed(TEXTS))
-end(pid)
 """)
 
 
@@ -104,32 +107,6 @@ def test_a_stream_belongs_to_the_process_that_began_it(run):
 used = client()
 stream = used.iter_embed(TEXTS)
 first = next(stream)
-def read():
-    refused(lambda: next(stream), "begun before this process was forked")
-    assert len(used.embed(TEXTS)) == 40
-end(child(read))
+end(child(lambda: refused(lambda: next(stream), "make the client after the fork")))
 assert sum(map(len, [first, *stream])) == 40
-""")
-
-
-def test_connections_of_the_callers_own_http_client_are_not_shared(run):
-    """An answer could go to the other process. Without a connection it works."""
-    run("""
-used, unused = (client(http_client=httpx.Client()) for _ in range(2))
-used.embed(TEXTS)
-def embed():
-    assert len(unused.embed(TEXTS)) == 40
-    refused(lambda: used.embed(TEXTS), "make the client after the fork")
-end(child(embed))
-assert len(used.embed(TEXTS)) == 40
-""")
-
-
-def test_a_closed_client_stays_closed(run):
-    """In the child, too."""
-    run("""
-used = client()
-used.embed(TEXTS)
-used.close()
-end(child(lambda: refused(lambda: used.embed(TEXTS), "is closed")))
 """)
