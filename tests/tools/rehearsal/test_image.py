@@ -126,7 +126,7 @@ def _broken(folder: Path, files: dict[str, bytes]) -> list[str]:
                 "numpy/include/a.h",
                 "model_compiler/compile.py",
                 "artifact/model.safetensors",
-                "onnxruntime/capi/libonnxruntime.so.1.31.1",
+                "onnxruntime/capi/libonnxruntime.so.1.32.0",
             )
         ),
     ],
