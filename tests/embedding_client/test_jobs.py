@@ -432,22 +432,6 @@ def test_a_local_job_without_the_kit_names_the_package(embed, monkeypatch):
     )
 
 
-@pytest.mark.slow
-def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_path):
-    """`--local` runs the same job here and ends with its status."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.jsonl").write_text('{"key": 1, "body": "hello"}\n{broken')
-    start = [*EMBED, "start", str(tmp_path / "docs"), str(tmp_path / "vectors"), "--local", "1"]
-    start += ["--artifact", str(minilm_artifact.folder), "--text", "body", "--id", "key"]
-    done = subprocess.run(start, capture_output=True, text=True, check=False)
-    assert done.returncode == 3
-    assert "1 of 2 rows were rejected" in done.stderr
-    done = subprocess.run(
-        [*start, "--max-rejected-percent", "50"], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout)["rows"] == 1
-
-
 def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path):
     """The job says how it is continued, and its status is 130."""
     (tmp_path / "docs").mkdir()
