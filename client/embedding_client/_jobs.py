@@ -29,7 +29,7 @@ class Execution(NamedTuple):
     state: str
     started: datetime
     ended: datetime | None
-    #: What it was started with: an object, unless another program gave other JSON.
+    #: Its input: an object, unless another program started it with other JSON.
     settings: Any
     #: The map's description by AWS; None until the items are planned.
     map_run: Mapping[str, Any] | None
@@ -71,7 +71,7 @@ class Executions:
         return name
 
     def resume(self, name: str) -> str:
-        """Start an execution with the settings of one that ended. What is done stays."""
+        """Start an execution with the settings of one that ended. Finished items stay."""
         earlier = self.status(name)
         if earlier.state == "RUNNING":
             raise AwsError(f"The job {name} is still running.")

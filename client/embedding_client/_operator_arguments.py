@@ -1,4 +1,4 @@
-"""The arguments of the commands for what is around an endpoint: jobs, indexes, checks."""
+"""The arguments of the operator's commands: jobs, indexes, checks."""
 
 import argparse
 import os

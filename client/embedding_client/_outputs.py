@@ -60,7 +60,7 @@ def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
     return [int(number) for number in vector]
 
 
-#: Returns what is written for a row: of its fields, its vector, and the vector space.
+#: Returns the bytes of a row, from its fields, its vector and the vector space.
 AsLine = Callable[[Fields, "npt.NDArray[Any] | None", str | None], bytes]
 
 

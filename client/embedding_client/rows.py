@@ -81,8 +81,8 @@ def json_fields(
 ) -> tuple[Fields, str | None]:
     """Return the fields of an object in JSON, and why it has none.
 
-    With a `string_name`, a string is an object with a field of this name. `parse` decides what is
-    JSON; a line that the standard library refuses, too, is refused in its words.
+    With a `string_name`, a string is an object with a field of this name. A line that `parse`
+    refuses is refused in the standard library's words, if that refuses it, too.
     """
     text = line.decode(errors="surrogateescape") if isinstance(line, bytes) else line
     text = text.rstrip("\r\n")

@@ -29,7 +29,7 @@ class Box(NamedTuple):
     kind: str
 
 
-class Row(NamedTuple):
+class DiagramRow(NamedTuple):
     """A heading, the upper edge in pixels, and boxes with an arrow from each to the next."""
 
     heading: str
@@ -38,21 +38,21 @@ class Row(NamedTuple):
 
 
 _FLOW = (
-    Row("Build and deploy", 52, (
+    DiagramRow("Build and deploy", 52, (
         Box(0, "Model folder", "or a name of the hub", "other"),
         Box(1, "Compiler", "no torch, any machine", "kit"),
         Box(2, "Artifact", "graph and tokenizer", "other"),
         Box(3, "Image", "ARM64, in your ECR", "AWS"),
         Box(4, "Version", "canary, checked first", "AWS"),
     )),
-    Row("A request", 184, (
+    DiagramRow("A request", 184, (
         Box(0, "Your code", "openai, LangChain, curl", "other"),
         Box(1, "Signature", "SigV4, your IAM role", "kit"),
         Box(2, "Function URL", "IAM auth, on the alias", "AWS"),
         Box(3, "Alias “live”", "scaling, release", "AWS"),
         Box(4, "Embedder", "ONNX Runtime", "kit"),
     )),
-    Row("Monitoring", 316, (
+    DiagramRow("Monitoring", 316, (
         Box(4, "Logs", "JSON, without texts", "other"),
         Box(3, "Metrics", "cold starts, latency", "AWS"),
         Box(2, "Alarms", "dashboard, runbook", "AWS"),
@@ -60,46 +60,46 @@ _FLOW = (
     )),
 )  # fmt: skip
 _RELEASE = (
-    Row("A deploy", 40, (
+    DiagramRow("A deploy", 40, (
         Box(0, "scripts/deploy", "preflight, image", "kit"),
         Box(1, "New version", "published, no traffic", "AWS"),
         Box(2, "Release check", "golden vectors, space", "kit"),
         Box(3, "CodeDeploy", "10%, a pause, the rest", "AWS"),
         Box(4, "Alias “live”", "all requests", "AWS"),
     )),
-    Row("What stops it", 172, (
+    DiagramRow("What stops it", 172, (
         Box(2, "Rejected", "another space or vectors", "other"),
         Box(1, "Stack rolls back", "the alias did not move", "AWS"),
     )),
-    Row("", 172, (
+    DiagramRow("", 172, (
         Box(3, "Alarm fires", "crashes, errors, p99", "AWS"),
         Box(4, "Shifted back", "requests, then the stack", "AWS"),
     )),
 )  # fmt: skip
 #: A row for each kind of caller: who calls, how it proves who it is, what it calls.
 _WAYS = (
-    Row("Code with AWS credentials", 40, (
+    DiagramRow("Code with AWS credentials", 40, (
         Box(0, "Your service", "client, or a signer", "other"),
         Box(1, "SigV4", "named in [callers]", "kit"),
         Box(2, "Function URL", "IAM auth", "AWS"),
         Box(3, "Alias “live”", "", "AWS"),
         Box(4, "Embedder", "on Lambda", "kit"),
     )),
-    Row("Code in a VPC without internet", 150, (
+    DiagramRow("Code in a VPC without internet", 150, (
         Box(0, "Your service", "the client, function=", "other"),
         Box(1, "SigV4", "[callers] invoke", "kit"),
         Box(2, "Lambda’s Invoke", "interface endpoint", "AWS"),
         Box(3, "Alias “live”", "", "AWS"),
         Box(4, "Embedder", "on Lambda", "kit"),
     )),
-    Row("Tools that only know a URL and a key", 260, (
+    DiagramRow("Tools that only know a URL and a key", 260, (
         Box(0, "OpenAI’s SDK", "unmodified", "other"),
         Box(1, "API key", "[front], limits each", "kit"),
         Box(2, "API Gateway", "domain, firewall", "AWS"),
         Box(3, "Alias “live”", "", "AWS"),
         Box(4, "Embedder", "on Lambda", "kit"),
     )),
-    Row("A constant high load", 370, (
+    DiagramRow("A constant high load", 370, (
         Box(0, "OpenAI’s SDK", "unmodified", "other"),
         Box(1, "API key", "[server]", "kit"),
         Box(2, "Load balancer", "in your VPC", "AWS"),
@@ -123,7 +123,7 @@ def draw_ways() -> str:
     return _draw(_WAYS, [], 474)
 
 
-def _draw(rows: Sequence[Row], down: Sequence[tuple[int, int, int]], height: int) -> str:
+def _draw(rows: Sequence[DiagramRow], down: Sequence[tuple[int, int, int]], height: int) -> str:
     """Return rows, and arrows down: a column, and the upper edges of the two rows."""
     figure = new_figure(_WIDTH, height)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -140,7 +140,7 @@ def _draw(rows: Sequence[Row], down: Sequence[tuple[int, int, int]], height: int
     return as_svg(figure)
 
 
-def _draw_row(axes: Axes, row: Row) -> None:
+def _draw_row(axes: Axes, row: DiagramRow) -> None:
     width, height = _BOX
     y = row.y
     left = min(_COLUMNS[box.column] for box in row.boxes)

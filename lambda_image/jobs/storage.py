@@ -192,7 +192,7 @@ class Folder:
                 else:
                     return True
             # S3 answers 409 while another request creates or deletes the file. The library reports
-            # that as it reports 412, so only a look tells them apart.
+            # that as it reports 412, so the file is looked up.
             time.sleep(_CONFLICT_SECONDS * 2**attempt)
         raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
 

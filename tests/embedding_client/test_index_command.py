@@ -67,7 +67,7 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run):  # noqa: F811
     ],
 )
 def test_arguments_that_do_not_fit(run, arguments, problem):
-    """The error says what is allowed and what was found."""
+    """The error has the rule and the value."""
     code, _, err = run(*arguments)
     assert code == 2
     assert re.search(problem, err)

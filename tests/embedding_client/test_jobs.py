@@ -351,7 +351,7 @@ def test_a_canceled_job_can_be_resumed(embed, states):
     "given", [{}, {"text": "body"}, {"source": None}, {"source": 3}, [], "docs", None]
 )
 def test_a_job_that_another_program_started_is_any_job(embed, states, given):
-    """With what it was started with it is shown, listed, canceled, and resumed."""
+    """It is shown, listed, canceled and resumed with its own input."""
     states.StartExecution({"stateMachineArn": MACHINE, "name": "one", "input": json.dumps(given)})
     assert json.loads(embed("status", "one", "--json")[1])["settings"] == given
     assert "  one\n" in embed("list")[1]
@@ -379,7 +379,7 @@ def test_the_newest_jobs_are_listed(embed, states):
     ],
 )
 def test_a_mistake_is_one_line(embed, arguments, message):
-    """The error says what is wrong and what is allowed."""
+    """The error has the mistake and the allowed values."""
     code, _, errors = embed(*arguments)
     assert code == 2
     assert re.fullmatch(rf"error: .*{message}.*\n", errors)

@@ -1,4 +1,4 @@
-"""A stand-in for S3 on this machine, with the conditional requests that batches rely on."""
+"""A local server like S3, with the conditional requests that batches rely on."""
 
 import hashlib
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tools.bench.report import KIT, ROOT, Row, Run
+from tools.bench.report import KIT, ROOT, ReportRow, Run
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
 from zip_builder.model import ModelChoice
@@ -82,8 +82,8 @@ def measure(options: argparse.Namespace) -> Run:
         f"Blocks of a start of {options.model}",
         {KIT: "in the order of their paths", _ORDERED: "what a start reads first"},
         [
-            Row("distinct blocks", "of 512 KiB", counts),
-            Row("pages read", "MB", {KIT: megabytes, _ORDERED: megabytes}),
+            ReportRow("distinct blocks", "of 512 KiB", counts),
+            ReportRow("pages read", "MB", {KIT: megabytes, _ORDERED: megabytes}),
         ],
         base=KIT,
         notes=notes,

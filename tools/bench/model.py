@@ -33,7 +33,7 @@ from model_compiler.fidelity import measure as fidelity
 from tools.bench import replicas
 from tools.bench.contenders import DROP_CACHES, Contender, Worker, latency, missing, starts, workers
 from tools.bench.replicas import SHAPES, baseline_of, form_of
-from tools.bench.report import BASE, CPU, KIT, Row, Run
+from tools.bench.report import BASE, CPU, KIT, ReportRow, Run
 from tools.bench.worker import KINDS
 
 _GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
@@ -117,11 +117,11 @@ def measure(options: argparse.Namespace) -> Run:
     base = next(kind for kind in (BASE, _CROSS_ENCODER, full) if kind in contenders)
     # Targets were set for torch's exports, and for the full size.
     targets = family.targets if options.peers and not quick else {}
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
 
     def add(row: str, unit: str, values: Mapping[str, float]) -> None:
         own = {kind: ratios[row] for kind, ratios in targets.items() if row in ratios}
-        rows.append(Row(row, unit, values, own))
+        rows.append(ReportRow(row, unit, values, own))
         sys.stderr.write(f"{row}: measured\n")
 
     texts = Texts(source / "tokenizer.json")
@@ -206,13 +206,13 @@ def real_texts() -> tuple[list[str], list[str]]:
     )
 
 
-def _cosines(running: Mapping[str, Worker], full: str) -> Row:
+def _cosines(running: Mapping[str, Worker], full: str) -> ReportRow:
     """Return each contender's lowest cosine to the contender in full precision."""
     texts, _ = real_texts()
     found = {name: np.array(worker.ask({"vectors": texts})) for name, worker in running.items()}
     found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
     lowest = {name: float((each * found[full]).sum(1).min()) for name, each in found.items()}
-    return Row("lowest cosine to full precision", "", lowest)
+    return ReportRow("lowest cosine to full precision", "", lowest)
 
 
 def requests_of(name: str, texts: Texts, most: int) -> dict[str, list[str]]:

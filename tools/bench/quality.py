@@ -33,7 +33,7 @@ from embedder.core.engine import Engine
 from embedder.core.session import session_options
 from model_compiler.graph.builder import Precision
 from tools.bench.replicas import artifact_of, quantize
-from tools.bench.report import KIT, Row, Run
+from tools.bench.report import KIT, ReportRow, Run
 
 Vectors = npt.NDArray[np.float32]
 
@@ -82,7 +82,9 @@ def measure(options: argparse.Namespace) -> Run:
     found = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
     rows, notes = [], [f"{len(search.queries)} queries, {len(search.documents)} documents"]
     for place, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
-        rows.append(Row(row, "mean", {name: float(m[place].mean()) for name, m in found.items()}))
+        rows.append(
+            ReportRow(row, "mean", {name: float(m[place].mean()) for name, m in found.items()})
+        )
         for name in (KIT, _USUAL):
             lost = found[name][place] - found[_FULL][place]
             low, high = interval(lost)

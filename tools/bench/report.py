@@ -40,7 +40,7 @@ def turns(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """One measurement of all contenders. Less is better, where there are targets.
 
     Attributes:
@@ -80,7 +80,7 @@ class Run:
 
     model: str
     labels: Mapping[str, str]
-    rows: Sequence[Row]
+    rows: Sequence[ReportRow]
     base: str = BASE
     notes: Sequence[str] = ()
 
@@ -144,7 +144,7 @@ def as_table(run: Run, machine: Machine) -> str:
     return f"# {run.model}\n\n{about}\n\n{table}\n\n{notes}"
 
 
-def _cell(row: Row, name: str, base: str) -> str:
+def _cell(row: ReportRow, name: str, base: str) -> str:
     value = row.values.get(name)
     if value is None:
         return "–"

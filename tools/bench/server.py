@@ -28,7 +28,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
-from tools.bench.report import CPU, Row, Run, middle, turns
+from tools.bench.report import CPU, ReportRow, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.process import answers, family_of, free_ports, memory_kb, running
 
@@ -230,7 +230,7 @@ def measure(options: argparse.Namespace) -> Run:
     servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
 
     def sent(server: Server, kind: str, clients: int, seeds: Iterator[int]) -> Sent:
         return asyncio.run(send(server, kind, clients, seconds=seconds, seed=next(seeds)))
@@ -248,12 +248,14 @@ def measure(options: argparse.Namespace) -> Run:
             load = f"{kind} texts, {clients} client{'s' if clients > 1 else ''}"
             for what, unit, value in _COLUMNS:
                 values = {name: list(map(value, each)) for name, each in found.items()}
-                rows.append(Row(f"{load}{what}", unit, middle(values), {} if what else targets))
+                rows.append(
+                    ReportRow(f"{load}{what}", unit, middle(values), {} if what else targets)
+                )
         start = {server.name: server.start_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}
     rows += [
-        Row("start to ready", "s", start, {_INFINITY: 1 / 40}),
-        Row("memory after the load", "MB", memory, {_INFINITY: 1 / 5}),
+        ReportRow("start to ready", "s", start, {_INFINITY: 1 / 40}),
+        ReportRow("memory after the load", "MB", memory, {_INFINITY: 1 / 5}),
     ]
     labels = {server.name: server.label for server in servers}
     base = _INFINITY if options.peers else _ALONE

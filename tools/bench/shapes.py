@@ -14,7 +14,7 @@ from model_compiler.source.catalog import MEASURED_FILE, Measurement, measuremen
 from tools.bench.contenders import Contender, Worker, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
-from tools.bench.report import CPU, KIT, Row, Run, this_machine
+from tools.bench.report import CPU, KIT, ReportRow, Run, this_machine
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
@@ -34,7 +34,7 @@ def measure(options: argparse.Namespace) -> Run:
     unknown = set(options.shapes) - set(SHAPES)
     if unknown:
         raise SystemExit(f"error: unknown shapes: {', '.join(sorted(unknown))}")
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for name in options.shapes or ([REFERENCE] if options.quick else list(SHAPES)):
         rows += _measure(name, options)
     labels = {REFERENCE: REFERENCE, KIT: "the shape"}
@@ -42,7 +42,7 @@ def measure(options: argparse.Namespace) -> Run:
     return Run("shapes", labels, rows, base=REFERENCE, notes=[written])
 
 
-def _measure(name: str, options: argparse.Namespace) -> list[Row]:
+def _measure(name: str, options: argparse.Namespace) -> list[ReportRow]:
     """Measure a shape in turns with the reference; write its ratios, megabytes and peaks."""
     present, texts = {}, {}
     for shape in dict.fromkeys((REFERENCE, name)):
@@ -70,7 +70,7 @@ def _measure(name: str, options: argparse.Namespace) -> list[Row]:
         reference = {key: round(taken[REFERENCE], 2) for key, taken in times.items()}
         _save(name, Measurement(megabytes=megabytes, memory=memory, **ratios), reference)
     return [
-        Row(f"{name}: {key}", CPU, {REFERENCE: taken[REFERENCE], KIT: taken[name]})
+        ReportRow(f"{name}: {key}", CPU, {REFERENCE: taken[REFERENCE], KIT: taken[name]})
         for key, taken in times.items()
     ]
 

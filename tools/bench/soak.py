@@ -36,7 +36,7 @@ import orjson
 from tqdm import tqdm
 
 from tools.arguments import whole
-from tools.bench.report import KIT, LIMIT, ROOT, Row, Run
+from tools.bench.report import KIT, LIMIT, ROOT, ReportRow, Run
 from tools.bench.server import Sent, Server, bodies, kit
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
@@ -180,7 +180,7 @@ def measure(options: argparse.Namespace) -> Run:
     """Send the requests."""
     count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
     requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     notes: list[str] = []
     if options.server:
         with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)).running() as server:
@@ -195,8 +195,8 @@ def measure(options: argparse.Namespace) -> Run:
         f"{count} mixed requests",
         {KIT: "the server" if options.server else "the function", LIMIT: "limit"},
         [
-            Row("wrong answers", "requests", {KIT: len(result.wrong), LIMIT: 0}, {LIMIT: 1}),
-            Row("growth of the memory", "%", {KIT: growth, LIMIT: _MOST_GROWTH}, {LIMIT: 1}),
+            ReportRow("wrong answers", "requests", {KIT: len(result.wrong), LIMIT: 0}, {LIMIT: 1}),
+            ReportRow("growth of the memory", "%", {KIT: growth, LIMIT: _MOST_GROWTH}, {LIMIT: 1}),
             *rows,
         ],
         base=LIMIT,
@@ -209,16 +209,16 @@ def measure(options: argparse.Namespace) -> Run:
     )
 
 
-def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
+def _results(others: OtherCallers) -> tuple[list[ReportRow], list[str]]:
     """Return what became of the other callers, as rows with limits and as notes."""
     single, run = others.single, statistics.median(others.runs)
     refused = single.statuses.total() - single.statuses[200]
     p50, p99 = single.quantile(0.5), single.quantile(0.99)
     highest = others.server.memory_mb("VmHWM")
     rows = [
-        Row("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
-        Row("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
-        Row("highest memory", "MB", {KIT: highest, LIMIT: _MOST_MB}, {LIMIT: 1}),
+        ReportRow("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
+        ReportRow("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
+        ReportRow("highest memory", "MB", {KIT: highest, LIMIT: _MOST_MB}, {LIMIT: 1}),
     ]
     notes = [
         f"greedy, lists by status: {dict(others.lists.statuses)}",

@@ -24,7 +24,7 @@ from embedder.core.fast_tokenizers.table_file import WordMemo
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.tokenizer_files import tokenizer_json
 from tools.bench.replicas import SHAPES
-from tools.bench.report import CPU, KIT, Row, Run, least, middle, turns
+from tools.bench.report import CPU, KIT, ReportRow, Run, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"
 _ENGLISH = (
@@ -54,7 +54,7 @@ _MODELS = {
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure the tokenizers."""
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     for name, shape in islice(_MODELS.items(), 1 if options.quick else None):
         data = tokenizer_json(SHAPES[shape].tokenizer, SHAPES[shape].vocabulary)
         with tempfile.TemporaryDirectory() as folder:
@@ -63,10 +63,10 @@ def measure(options: argparse.Namespace) -> Run:
             own.write_bytes(tables.data)
             file.write_bytes(data)
             work = {KIT: partial(_load, tables.kind, own), _LIBRARY: partial(_load, _LIBRARY, file)}
-            rows.append(Row(f"{name}: load", CPU, middle(turns(work, rounds=options.rounds))))
+            rows.append(ReportRow(f"{name}: load", CPU, middle(turns(work, rounds=options.rounds))))
             fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
         found = turns(_speeds(fast, library), rounds=2 * options.rounds)
-        rows.append(Row(f"{name}: text", "µs of CPU time", least(found)))
+        rows.append(ReportRow(f"{name}: text", "µs of CPU time", least(found)))
     labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}
     return Run("The tokenizers", labels, rows, base=_LIBRARY)
 

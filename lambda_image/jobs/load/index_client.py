@@ -32,7 +32,7 @@ _ARN = re.compile(
 #: Attempts of a request, with pauses of up to 20 seconds at random between them.
 #: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 _ATTEMPTS = 8
-#: The codes of what can pass, after the attempts.
+#: Codes of errors that can pass: after the attempts, a later run may succeed.
 _PASSING = {
     "InternalServerException",
     "RequestTimeoutException",

@@ -176,7 +176,7 @@ def read_counts(records: Folder, key: str) -> LoadCounts:
 
 
 def finish_load(plan: LoadPlan, index: IndexClient) -> LoadResult:
-    """Compare what is loaded with the job, and write the result."""
+    """Compare the loaded rows with those of the job, and write the result."""
     counts = FRAME.counts(plan.folder, plan.parts, read_counts)
     index.claim(plan.vector_space)
     loaded = sum(count.loaded for count in counts)

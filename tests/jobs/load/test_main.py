@@ -55,7 +55,7 @@ def test_an_error_is_one_line(embed, index, run):
 
 
 def test_bad_settings(tmp_path, index, run):
-    """They are errors of the load, with what is allowed."""
+    """They are errors of the load, with the allowed values."""
     assert run(tmp_path, max_rejected_percent=101)[2] == (
         "error: max_rejected_percent must be from 0 to 100; found 101.\n"
     )

@@ -33,7 +33,7 @@ def planned(source, *, index=ARN, **settings):
 
 
 def work(plan, parts, client, threads=1):
-    """Load parts as fast as the stand-in answers."""
+    """Load parts as fast as the local server answers."""
     return load_parts(plan, parts, index=client, limit=RateLimit(1e9), threads=threads)
 
 
@@ -322,7 +322,7 @@ def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index):
     ],
 )
 def test_an_index_that_is_not_there(embed, index, arn, problem):
-    """The error says what was given."""
+    """The error has the value."""
     with pytest.raises(BatchError, match=problem):
         planned(embed(), index=arn)
 

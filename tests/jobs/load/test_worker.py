@@ -40,7 +40,7 @@ def test_the_numbers_are_the_shortest_that_give_the_same_float32():
 
 
 def test_values_become_what_s3_vectors_takes():
-    """Dates become text. What has no value is left out."""
+    """Dates become text. Fields without a value are left out."""
     found = encoded(
         {
             "n": 3,

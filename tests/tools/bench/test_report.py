@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
-from tools.bench.report import Row, turns
+from tools.bench.report import ReportRow, turns
 
 
 def test_contenders_take_turns():
@@ -25,9 +25,9 @@ def test_rounds_go_on_for_the_time(monkeypatch):
 def test_what_is_over_its_target_is_named():
     """290 of 300 is more than 0.94; a contender that was not measured has no target."""
     rows = [
-        Row("8 tokens", "ms", {"baseline": 10.0, "kit": 8.0}, {"baseline": 0.88}),
-        Row("512 tokens", "ms", {"baseline": 300.0, "kit": 290.0}, {"baseline": 0.94}),
-        Row("other", "MB", {"baseline": 100.0, "kit": 450.0}, {"peer": 0.1}),
-        Row("wrong", "answers", {"kit": 0, "limit": 0}, {"limit": 1}),
+        ReportRow("8 tokens", "ms", {"baseline": 10.0, "kit": 8.0}, {"baseline": 0.88}),
+        ReportRow("512 tokens", "ms", {"baseline": 300.0, "kit": 290.0}, {"baseline": 0.94}),
+        ReportRow("other", "MB", {"baseline": 100.0, "kit": 450.0}, {"peer": 0.1}),
+        ReportRow("wrong", "answers", {"kit": 0, "limit": 0}, {"limit": 1}),
     ]
     assert [row.name for row in rows if row.missed] == ["512 tokens"]
