@@ -55,10 +55,10 @@ def _print_violations(report: Path) -> None:
     for plugin in json.loads(report.read_text(encoding="utf-8"))["pluginReports"]:
         for violation in plugin["violations"]:
             if violation["severity"] in {"error", "fatal"}:
-                places = ", ".join(
-                    place["constructPath"] for place in violation["violatingConstructs"]
+                constructs = ", ".join(
+                    construct["constructPath"] for construct in violation["violatingConstructs"]
                 )
-                text = f"{places}: {violation['description']} ({violation['ruleName']})"
+                text = f"{constructs}: {violation['description']} ({violation['ruleName']})"
                 print(f"error: {text}", file=sys.stderr)
 
 

@@ -14,5 +14,5 @@ class ArtifactStack(EnvironmentStack):
     def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
         super().__init__(app, artifact_stack_name(settings.name), settings, title="artifacts")
         name = artifact_bucket(settings, account=settings.account, region=settings.region)
-        made = ArtifactBucket(self, "Bucket", name=name, key=self.key)
-        cdk.CfnOutput(self, "BucketName", value=made.bucket.bucket_name)
+        artifacts = ArtifactBucket(self, "Bucket", name=name, key=self.key)
+        cdk.CfnOutput(self, "BucketName", value=artifacts.bucket.bucket_name)

@@ -18,13 +18,13 @@ _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 def export_schema(model: type[BaseModel]) -> _Schema:
     """Return the JSON Schema of a model's file: without references and excluded fields."""
-    whole = model.model_json_schema()
-    definitions = whole.pop("$defs", {})
+    document = model.model_json_schema()
+    definitions = document.pop("$defs", {})
     for name, field in model.model_fields.items():
         if field.exclude:
-            del whole["properties"][name]
-            whole["required"] = [key for key in whole["required"] if key != name]
-    inlined: _Schema = _inline(whole, definitions)
+            del document["properties"][name]
+            document["required"] = [key for key in document["required"] if key != name]
+    inlined: _Schema = _inline(document, definitions)
     return {"$schema": "http://json-schema.org/draft-07/schema#", **inlined}
 
 
@@ -36,21 +36,21 @@ def find(schema: _Schema, location: tuple[str | int, ...]) -> tuple[str, _Schema
     """
     key, siblings = "", ()
     keys: _Schema = {}
-    for part in location:
+    for step in location:
         tables = kinds(schema)
-        if part == "[key]":  # The key itself is wrong.
+        if step == "[key]":  # The key itself is wrong.
             schema = keys
-        elif isinstance(part, int):
-            key, schema = f"{key}[{part}]", _value(schema).get("items", {})
-        elif part in tables and len(tables) > 1:
-            schema = tables[part]  # The tag of a union is not a key of the file.
+        elif isinstance(step, int):
+            key, schema = f"{key}[{step}]", _value(schema).get("items", {})
+        elif step in tables and len(tables) > 1:
+            schema = tables[step]  # The tag of a union is not a key of the file.
         else:
-            key = f"{key}.{_quoted(part)}" if key else _quoted(part)
+            key = f"{key}.{_quoted(step)}" if key else _quoted(step)
             value = _value(schema)
             keys = value.get("propertyNames", {})
             if "properties" in value:
                 siblings = tuple(value["properties"])
-                schema = value["properties"].get(part, {})
+                schema = value["properties"].get(step, {})
             else:
                 schema = value.get("additionalProperties") or _of_patterns(value)
     return key, schema, siblings
@@ -87,8 +87,8 @@ def describe(schema: _Schema) -> str:
         "string": "a path" if value.get("format") == "path" else "text",
     }
     texts = isinstance(value.get("additionalProperties"), dict) or _of_patterns(value)
-    other = "a table of text" if texts else "a table"
-    return plain.get(value.get("type", ""), other)
+    table_text = "a table of text" if texts else "a table"
+    return plain.get(value.get("type", ""), table_text)
 
 
 def _of_patterns(value: _Schema) -> _Schema:
@@ -122,8 +122,8 @@ def _inline(node: Any, definitions: _Schema) -> Any:
         return _inline({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
     if "discriminator" in node:
         tables = [_with_kind(table) for table in _inline(node["oneOf"], definitions)]
-        rest = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
-        return {**rest, "anyOf": tables}
+        union = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
+        return {**union, "anyOf": tables}
     inlined = {key: _inline(value, definitions) for key, value in node.items() if key != "title"}
     if "patternProperties" in node:
         inlined["additionalProperties"] = False
@@ -134,8 +134,8 @@ def _inline(node: Any, definitions: _Schema) -> Any:
 
 
 def _with_kind(table: _Schema) -> _Schema:
-    others = [name for name in table.get("required", []) if name != "kind"]
-    return {**table, "required": ["kind", *others]}
+    names = [name for name in table.get("required", []) if name != "kind"]
+    return {**table, "required": ["kind", *names]}
 
 
 def _quoted(name: str) -> str:

@@ -197,8 +197,10 @@ class EnvironmentSettings(Settings):
             network = network.model_dump()
         if not isinstance(network, dict) or not isinstance(server, dict) or "vpc" in server:
             return value
-        parts = {name: network[name] for name in NetworkSettings.model_fields if name in network}
-        return value | {"server": parts | server}
+        network_fields = {
+            name: network[name] for name in NetworkSettings.model_fields if name in network
+        }
+        return value | {"server": network_fields | server}
 
     @field_validator(*COMPANIONS)
     @classmethod
@@ -211,10 +213,10 @@ class EnvironmentSettings(Settings):
     def _with_companions(cls, model: Model | None, info: ValidationInfo) -> Model | None:
         if model is None:
             return None
-        whole = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
+        combined = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
         # A copy is not validated.
-        check_index(whole)
-        return whole
+        check_index(combined)
+        return combined
 
     @field_validator("tags")
     @classmethod
@@ -264,11 +266,11 @@ class EnvironmentSettings(Settings):
             "[front]": self.front,
             "[server]": self.server,
         }
-        found = [name for name, is_there in tables.items() if is_there]
-        if self.branch_of and found:
+        refused = [name for name, is_there in tables.items() if is_there]
+        if self.branch_of and refused:
             raise rule_error(
                 "a branch costs nothing between requests, and shares nothing with another one",
-                found=f"{', '.join(found)} in {self.file}",
+                found=f"{', '.join(refused)} in {self.file}",
                 allowed="a file without them, such as dev",
             )
         return self

@@ -66,8 +66,8 @@ def _load(name: str, own: dict[str, str], *, folder: Path, licensed: bool) -> En
         )
     if _NAME.fullmatch(name) is None or not path.is_file():
         stems = sorted(file.stem for file in folder.glob("*.toml"))
-        known = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
-        raise EnvironmentFileError(f"there is no environment {name!r}; allowed: {known}")
+        stems_allowed = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
+        raise EnvironmentFileError(f"there is no environment {name!r}; allowed: {stems_allowed}")
     written = _read(path, shown)
     for key in sorted({"name", "branch_of"} & set(written)):
         raise EnvironmentFileError(
@@ -111,13 +111,15 @@ def _explain(error: ErrorDetails) -> str:
     if error["type"] == "rule":
         found = _show(context["found"])
         # A rule of several tables has no key.
-        place = f"{key}: " if key else ""
-        return f"{place}{context['rule']}; found: {found}; allowed: {context['allowed']}"
+        prefix = f"{key}: " if key else ""
+        return f"{prefix}{context['rule']}; found: {found}; allowed: {context['allowed']}"
     if error["type"] == "extra_forbidden":
-        known, written = ", ".join(siblings), str(error["loc"][-1])
+        allowed, written = ", ".join(siblings), str(error["loc"][-1])
         near = get_close_matches(written, siblings, n=1, cutoff=0.7)
         meant = f", did you mean {near[0]}?" if near else ""
-        return f"{key}: unknown key{meant}; found: {_quote(error['input'])}; allowed here: {known}"
+        return (
+            f"{key}: unknown key{meant}; found: {_quote(error['input'])}; allowed here: {allowed}"
+        )
     if error["type"] == "missing":
         return f"{key}: missing; found: nothing; allowed: {describe(schema)}"
     if error["type"].startswith("union_tag"):
@@ -144,5 +146,5 @@ def _show(value: object) -> str:
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
     )
     # The end of a path says what is missing, so a path is shown whole.
-    whole = isinstance(value, Path) or len(text) <= _SHOWN
-    return text if whole else f"{text[:_SHOWN]}..."
+    is_short = isinstance(value, Path) or len(text) <= _SHOWN
+    return text if is_short else f"{text[:_SHOWN]}..."

@@ -87,7 +87,7 @@ class IndexStack(EnvironmentStack):
 
         So a switch, which exchanges the two models, changes no resource.
         """
-        made = Ingestion(
+        ingestion = Ingestion(
             self,
             self.index.id_of(model).replace("Index", "Ingestion"),
             model=model,
@@ -100,11 +100,11 @@ class IndexStack(EnvironmentStack):
         )
         # For the doctor and `embed ingest status`, which do not have the environment's file.
         outputs = {
-            "IngestStateMachineArn": made.state_machine.state_machine_arn,
-            "DeadLettersUrl": made.dead_letters.queue_url,
-            "EventsUrl": made.queue.queue_url,
-            "IngestFunctionName": made.function.function_name,
+            "IngestStateMachineArn": ingestion.state_machine.state_machine_arn,
+            "DeadLettersUrl": ingestion.dead_letters.queue_url,
+            "EventsUrl": ingestion.queue.queue_url,
+            "IngestFunctionName": ingestion.function.function_name,
         }
         for name, value in outputs.items():
             cdk.CfnOutput(self, f"{role}{name}", value=value)
-        return made
+        return ingestion

@@ -63,7 +63,7 @@ class ObservabilityStack(EnvironmentStack):
         dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
         for name, part in parts.items():
             if part:
-                made = PartAlarms(
+                part_alarms = PartAlarms(
                     self,
                     name,
                     part=part,
@@ -73,7 +73,7 @@ class ObservabilityStack(EnvironmentStack):
                     watch=alarmed,
                     prefix="Standby: " if name == STANDBY else "",
                 )
-                dashboard.dashboard.add_widgets(*made.widgets())
+                dashboard.dashboard.add_widgets(*part_alarms.widgets())
         if settings.budget:
             CostBudget(
                 self,

@@ -16,7 +16,7 @@ from stacks.names import artifact_key, image_repository, zip_key
 CONTEXT = "images"
 _IMAGES = re.compile(r"[a-z-]+=sha256:[0-9a-f]{64}(,[a-z-]+=sha256:[0-9a-f]{64})*")
 #: The target of the Dockerfile's last stage, which has no name there.
-_LAST = "endpoint"
+_DEFAULT_TARGET = "endpoint"
 
 
 def parse_images(context: object) -> dict[str, str]:
@@ -64,7 +64,7 @@ class _PromotedImages(DefaultStackSynthesizer):
         docker_build_args: Mapping[str, str] | None = None,
         **_source: Any,
     ) -> DockerImageAssetLocation:
-        target = docker_build_target or _LAST
+        target = docker_build_target or _DEFAULT_TARGET
         if docker_build_args != self._arguments:
             target = STANDBY + target
         if target not in self._images:

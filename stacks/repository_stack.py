@@ -14,7 +14,7 @@ class RepositoryStack(EnvironmentStack):
     def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
         name = repository_stack_name(settings.name)
         super().__init__(app, name, settings, title="image repository")
-        made = EmbeddingRepository(
+        images = EmbeddingRepository(
             self,
             "Repository",
             name=image_repository(settings),
@@ -22,4 +22,4 @@ class RepositoryStack(EnvironmentStack):
             removal_policy=cdk.RemovalPolicy[settings.removal_policy.upper()],
             key=self.key,
         )
-        cdk.CfnOutput(self, "RepositoryUri", value=made.repository.repository_uri)
+        cdk.CfnOutput(self, "RepositoryUri", value=images.repository.repository_uri)

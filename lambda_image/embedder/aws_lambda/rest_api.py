@@ -54,11 +54,11 @@ def _path(event: Mapping[str, Any], path: str) -> str:
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers; of one that came more than once, all values, as a Function URL does."""
-    found: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for key in ("headers", "multiValueHeaders"):
         headers = event.get(key)
         for name, value in headers.items() if isinstance(headers, dict) else ():
             values = [text for text in (value if isinstance(value, list) else [value]) if text]
             if values and all(isinstance(text, str) for text in values):
-                found[str(name).lower()] = ",".join(values)
-    return found
+                joined[str(name).lower()] = ",".join(values)
+    return joined

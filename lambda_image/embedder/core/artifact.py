@@ -29,7 +29,7 @@ SET_FILE = "artifacts.json"
 
 
 class ModelEntry(NamedTuple):
-    """Which model the artifact was compiled from."""
+    """The model that the artifact was compiled from."""
 
     name: str
     #: The commit of the hub repository, or `sha256:` and the start of the source's own hash.
@@ -41,7 +41,7 @@ class ModelEntry(NamedTuple):
 
 
 class TokenizerEntry(NamedTuple):
-    """Which tokenizer serves the model."""
+    """The tokenizer that serves the model."""
 
     #: `wordpiece`, `bpe`, or `tokenizers` (the library of that name).
     kind: str
@@ -51,7 +51,7 @@ class TokenizerEntry(NamedTuple):
 
 
 class GraphEntry(NamedTuple):
-    """Where the graph is, what runs it and how it is fed.
+    """The graph: its file, the runtime that runs it, and its inputs and output.
 
     Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
     of length 1, or [batch, labels], the logits of a reranker.
@@ -73,7 +73,7 @@ SEGMENTS = "segments"
 
 
 class ScoringEntry(NamedTuple):
-    """How a reranker takes a query and a passage, and what its scores are.
+    """The form in which a reranker takes a query and a passage, and its scores.
 
     The ids of a pair are `before`, the query's, `between`, the passage's, `after`. The texts that a
     model's template puts around a query or before a passage are tokenized together with it.
@@ -81,7 +81,7 @@ class ScoringEntry(NamedTuple):
 
     #: The names of the labels; a model of one label gives one score per pair.
     labels: tuple[str, ...]
-    #: From a logit to a score: `sigmoid` or `identity`.
+    #: The function from a logit to a score: `sigmoid` or `identity`.
     activation: str
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -127,13 +127,13 @@ class GoldenTerms(NamedTuple):
     values: tuple[float, ...]
 
 
-#: What the artifact of each task is.
-KINDS = {"embed": "an embedding model", "rerank": "a reranker", "sparse": "a sparse encoder"}
+#: The kind of model of each task, with an article.
+TASKS = {"embed": "an embedding model", "rerank": "a reranker", "sparse": "a sparse encoder"}
 _GOLDEN = {"embed": Golden, "rerank": GoldenPair, "sparse": GoldenTerms}
 
 
 class Manifest(NamedTuple):
-    """What `manifest.json` says."""
+    """The content of `manifest.json`."""
 
     format_version: int
     model: ModelEntry
@@ -159,7 +159,7 @@ class Manifest(NamedTuple):
     graph: GraphEntry
     #: The compiler's report on how far the vectors are from the model's own; not used to serve.
     fidelity: Mapping[str, Any]
-    #: Of the task's kind.
+    #: Texts with what the compiler computed for them, in the form of the task.
     golden: tuple[Golden, ...] | tuple[GoldenPair, ...] | tuple[GoldenTerms, ...]
     files: Mapping[str, FileEntry]
     checksum: str
@@ -167,7 +167,7 @@ class Manifest(NamedTuple):
     @property
     def kind(self) -> str:
         """What the model is, with an article."""
-        return KINDS[self.task]
+        return TASKS[self.task]
 
     @property
     def full_dimensions(self) -> int:
@@ -224,7 +224,9 @@ def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
     Raises:
         ArtifactError: as `load_artifact`, or if the set names another artifact than is in a folder.
     """
-    return [_complete(place, manifest) for place, manifest in load_manifests(folder).items()]
+    return [
+        _complete(subfolder, manifest) for subfolder, manifest in load_manifests(folder).items()
+    ]
 
 
 def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str], Manifest]:
@@ -239,14 +241,14 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
         raise ArtifactError(f"{path} is not a list of artifacts: {error}.") from error
     manifests: dict[str | os.PathLike[str], Manifest] = {}
     for task in sorted(checksums):
-        if task not in KINDS:
-            raise ArtifactError(f"{path} must name tasks of {', '.join(KINDS)}; found {task}.")
-        place = os.path.join(folder, task)
-        manifest = manifests[place] = load_manifest(place)
+        if task not in TASKS:
+            raise ArtifactError(f"{path} must name tasks of {', '.join(TASKS)}; found {task}.")
+        subfolder = os.path.join(folder, task)
+        manifest = manifests[subfolder] = load_manifest(subfolder)
         if (manifest.task, manifest.checksum) != (task, checksums[task]):
             raise ArtifactError(
-                f"{place} must have the artifact that {path} names: a model that can {task}, with "
-                f"the checksum {checksums[task]}; found {manifest.task}, {manifest.checksum}."
+                f"{subfolder} must have the artifact that {path} names: a model that can {task}, "
+                f"with the checksum {checksums[task]}; found {manifest.task}, {manifest.checksum}."
             )
     return manifests
 
@@ -255,15 +257,15 @@ def _complete(folder: str | os.PathLike[str], manifest: Manifest) -> Artifact:
     for name, entry in manifest.files.items():
         path = os.path.join(folder, name)
         try:
-            found = os.stat(path).st_size
+            size = os.stat(path).st_size
         except OSError as error:
             raise ArtifactError(
                 f"{path} is named in the manifest and cannot be read ({error.strerror}). "
                 "The artifact is incomplete."
             ) from error
-        if found != entry.bytes:
+        if size != entry.bytes:
             raise ArtifactError(
-                f"{path} has {found} bytes and the manifest says {entry.bytes}. "
+                f"{path} has {size} bytes and the manifest says {entry.bytes}. "
                 "The artifact was changed or is incomplete."
             )
     return Artifact(folder=folder, manifest=manifest)
@@ -304,11 +306,12 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
             "Compile the model again with the compiler of this version."
         )
     checksum = document.pop("checksum", None)
-    found = manifest_checksum(document)
-    if found != checksum:
+    computed = manifest_checksum(document)
+    if computed != checksum:
         raise ArtifactError(
             f"{where} was changed after it was written: its checksum is {checksum}, the "
-            f"checksum of its content is {found}. Do not edit a manifest; compile the model again."
+            f"checksum of its content is {computed}. Do not edit a manifest; compile the model "
+            "again."
         )
     for name in document["files"]:
         if "/" in name or name in {"", ".", ".."}:
@@ -328,7 +331,7 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
             "golden": tuple(golden_kind(**_frozen(entry)) for entry in document["golden"]),
             "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
         },
-        checksum=found,
+        checksum=computed,
     )
 
 

@@ -72,8 +72,8 @@ def download(
         StartError: if the location is not one, the package has no valid manifest, or the artifact
             does not arrive complete and unchanged.
     """
-    scheme, _, rest = location.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, _, address = location.partition("://")
+    bucket, _, key = address.partition("/")
     if scheme != "s3" or not bucket or not key:
         raise SettingsError(
             f"EMBEDDING_ARTIFACT_LOCATION must be s3://BUCKET/KEY; found {location!r}."
@@ -119,8 +119,8 @@ def _read_package(package: str | os.PathLike[str]) -> tuple[dict[str, bytes], di
     manifests = load_manifests(package)
     packed: dict[str, bytes] = {}
     files: dict[str, FileEntry] = {}
-    for place, manifest in manifests.items():
-        below = os.path.relpath(place, package)
+    for artifact_folder, manifest in manifests.items():
+        below = os.path.relpath(artifact_folder, package)
         packed[os.path.normpath(os.path.join(below, MANIFEST_FILE))] = b""
         for name, entry in sorted(manifest.files.items()):
             files[os.path.normpath(os.path.join(below, name))] = entry
@@ -182,9 +182,9 @@ class _Object:
         if not size:
             return
         try:
-            part = f"bytes={start}-{start + size - 1}"
+            byte_range = f"bytes={start}-{start + size - 1}"
             # Used as a context, a body is the raw stream, which does not check the length.
-            with closing(self._client.get_object(**self._of, Range=part)["Body"]) as body:
+            with closing(self._client.get_object(**self._of, Range=byte_range)["Body"]) as body:
                 while piece := body.read(_CHUNK):
                     yield piece
                     if time.monotonic() > self._deadline:
@@ -192,11 +192,11 @@ class _Object:
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             code = error.response["Error"].get("Code", "")
-            found = f"S3 responded with {status} {code}".rstrip()
+            answer = f"S3 responded with {status} {code}".rstrip()
             if status in _FINAL and code not in _LATER:
-                raise _FinalError(f"{found}: {_FINAL[status]}") from error
+                raise _FinalError(f"{answer}: {_FINAL[status]}") from error
             reason = _RETRIED.get(status)
-            raise _FailedError(f"{found}: {reason}" if reason else found) from error
+            raise _FailedError(f"{answer}: {reason}" if reason else answer) from error
         except (BotoCoreError, HTTPClientError) as error:
             raise _FailedError(f"the connection failed ({type(error).__name__})") from error
 

@@ -60,20 +60,20 @@ class ConnectionPool:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        address = urlsplit(url)
+        if address.scheme not in {"http", "https"} or not address.hostname:
             raise ValueError(f"The URL must be http:// or https:// with a host; found {url!r}.")
         #: The value of the header `host`, which a signature covers.
-        self.host = parts.netloc.rpartition("@")[2]
-        self._prefix = parts.path.rstrip("/")
-        self._new = partial(http.client.HTTPConnection, parts.hostname, parts.port)
-        if parts.scheme == "https":
+        self.host = address.netloc.rpartition("@")[2]
+        self._prefix = address.path.rstrip("/")
+        self._new = partial(http.client.HTTPConnection, address.hostname, address.port)
+        if address.scheme == "https":
             # Imported here: a server on this machine needs no TLS.
             import ssl  # noqa: PLC0415
 
             context = ssl.create_default_context()
             self._new = partial(
-                http.client.HTTPSConnection, parts.hostname, parts.port, context=context
+                http.client.HTTPSConnection, address.hostname, address.port, context=context
             )
         #: Each with the time since when it is idle, the last one at the end. Threads share the
         #: list: to append and to pop are each atomic.
@@ -109,8 +109,8 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close the idle connections; later requests open new ones."""
-        while (last := self._last_idle()) is not None:
-            last[0].close()
+        while (idle := self._last_idle()) is not None:
+            idle[0].close()
 
     def _exchange(
         self, connection: http.client.HTTPConnection, timeout: float, *request: Any
@@ -134,8 +134,8 @@ class ConnectionPool:
         return AwsResponse(response.status, fields, content)
 
     def _reusable(self) -> http.client.HTTPConnection | None:
-        while (last := self._last_idle()) is not None:
-            connection, since = last
+        while (idle := self._last_idle()) is not None:
+            connection, since = idle
             if 0 <= time.time() - since < _IDLE_SECONDS and not _readable(connection):
                 return connection
             connection.close()
@@ -206,8 +206,8 @@ def sign(
     within = f"{moment[:8]}/{region}/{service}/aws4_request"
     text = f"{_ALGORITHM}\n{moment}\n{within}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = f"AWS4{credentials.secret_key}".encode()
-    for part in within.split("/"):
-        key = hmac.digest(key, part.encode(), "sha256")
+    for component in within.split("/"):
+        key = hmac.digest(key, component.encode(), "sha256")
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     signed["authorization"] = (
         f"{_ALGORITHM} Credential={credentials.access_key}/{within}, "
@@ -245,10 +245,10 @@ class CredentialsProvider:
         access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret:
             return Credentials(access_key, secret, environ.get("AWS_SESSION_TOKEN") or None)
-        kept = self._temporary
-        if kept is None or time.time() > kept.expires - _EARLY_SECONDS:
-            kept = self._replaced(kept)
-        return kept.credentials
+        temporary = self._temporary
+        if temporary is None or time.time() > temporary.expires - _EARLY_SECONDS:
+            temporary = self._replaced(temporary)
+        return temporary.credentials
 
     def forget(self) -> None:
         """Drop temporary credentials, which a snapshot must not carry."""
@@ -260,9 +260,9 @@ class CredentialsProvider:
         if not self._asking.acquire(blocking=not valid) and old is not None:
             return old
         try:
-            kept = self._temporary
-            if kept is None or kept is old:
-                kept = self._temporary = self._asked()
+            temporary = self._temporary
+            if temporary is None or temporary is old:
+                temporary = self._temporary = self._asked()
         except MissingCredentialsError:
             # The endpoint may fail for a moment, and these are still valid.
             if old is None or not valid:
@@ -270,7 +270,7 @@ class CredentialsProvider:
             return old
         finally:
             self._asking.release()
-        return kept
+        return temporary
 
     def _asked(self) -> _Temporary:
         environ = self._environ
@@ -281,17 +281,17 @@ class CredentialsProvider:
                 "There are no AWS credentials in the environment: neither AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, nor a container endpoint."
             )
-        parts = urlsplit(url)
-        if parts.scheme != "https" and parts.hostname not in _HOSTS:
+        address = urlsplit(url)
+        if address.scheme != "https" and address.hostname not in _HOSTS:
             raise MissingCredentialsError(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https://, or a host of this machine."
             )
-        headers = {"host": parts.netloc, "accept": "application/json"}
+        headers = {"host": address.netloc, "accept": "application/json"}
         token = self._token()
         if token:
             headers["authorization"] = token
-        pool = ConnectionPool(f"{parts.scheme}://{parts.netloc}")
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        pool = ConnectionPool(f"{address.scheme}://{address.netloc}")
+        target = address.path + (f"?{address.query}" if address.query else "")
         try:
             answer = pool.request("GET", target, headers=headers, timeout=_TIMEOUT_SECONDS)
         except (OSError, http.client.HTTPException) as error:

@@ -18,7 +18,8 @@ from embedder.core.tokenization import RequestTokenizer
 _DEFAULT_TOKENS = 256
 _DEFAULT_OVERLAP = 32
 _LEAST_TOKENS = 8
-#: Of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a vector.
+#: Bytes of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a
+#: vector.
 _MAX_BYTES = 16 * 1024
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*|\n+")
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
@@ -128,30 +129,30 @@ class Chunker:
                     yield Chunk(text, block.headings, tokens, block.metadata)
 
     def _packed(self, units: list[_Unit]) -> Iterator[str]:
-        parts, overlap = deque(_parts(units, self._tokens - self._overlap)), ""
-        while parts:
-            part = parts.popleft()
-            text = _joined(overlap, part)
+        pending, overlap = deque(_parts(units, self._tokens - self._overlap)), ""
+        while pending:
+            chunk = pending.popleft()
+            text = _joined(overlap, chunk)
             if overlap and self._weight(text) > self._tokens:
-                text = _joined("", part)
-            if len(part) > 1 and self._weight(text) > self._tokens:
+                text = _joined("", chunk)
+            if len(chunk) > 1 and self._weight(text) > self._tokens:
                 # The whole has more tokens than its parts together.
-                half = len(part) // 2
-                parts.extendleft([part[half:], part[:half]])
+                half = len(chunk) // 2
+                pending.extendleft([chunk[half:], chunk[:half]])
                 continue
             yield text
-            overlap = self._tail(part)
+            overlap = self._tail(chunk)
 
     def _tail(self, units: list[_Unit]) -> str:
         """Return the last sentences of a chunk that fit the overlap, but never a whole chunk."""
-        kept = ""
+        tail = ""
         for unit in reversed(units[1:] if self._overlap else []):
             for sentence in reversed(_SENTENCE.split(unit.text)):
-                longer = f"{sentence} {kept}".strip()
+                longer = f"{sentence} {tail}".strip()
                 if self._weight(longer) > self._overlap:
-                    return kept
-                kept = longer
-        return kept
+                    return tail
+                tail = longer
+        return tail
 
     def _units(self, text: str) -> Iterator[_Unit]:
         """Yield a paragraph, or its sentences, or parts of those, each of which fits a chunk."""
@@ -198,16 +199,16 @@ def _parts(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
     if ends[-1] > 3 * room:
         sums = [crc32(unit.text.encode()) for unit in units]
         reach, low, high = room * 2 // 5, 0, 0
-        for place, (end, own) in enumerate(zip(ends, sums, strict=True)):
+        for position, (end, own) in enumerate(zip(ends, sums, strict=True)):
             while end - ends[low] > reach:
                 low += 1
             while high < len(ends) and ends[high] - end <= reach:
                 high += 1
             # Of equal ones, the first. Most are not the lowest, which a few of the others show.
-            if all(sums[other] > own for other in range(low, place)) and all(
-                sums[other] >= own for other in range(place + 1, high)
+            if all(sums[index] > own for index in range(low, position)) and all(
+                sums[index] >= own for index in range(position + 1, high)
             ):
-                cuts.append(place + 1)
+                cuts.append(position + 1)
     start = 0
     for stop in dict.fromkeys([*cuts, len(units)]):
         yield from _evenly(units[start:stop], room)
@@ -256,9 +257,9 @@ def split_front_matter(text: str) -> tuple[list[str], str]:
     """Return the lines between two lines `---` at the start of Markdown, and the rest."""
     lines = text.split("\n")
     if lines[0].rstrip() == "---":
-        for place, line in enumerate(lines[1:], 1):
+        for number, line in enumerate(lines[1:], 1):
             if line.rstrip() == "---":
-                return lines[1:place], "\n".join(lines[place + 1 :])
+                return lines[1:number], "\n".join(lines[number + 1 :])
     return [], text
 
 

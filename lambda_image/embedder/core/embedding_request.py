@@ -58,11 +58,11 @@ class EmbedRequest(NamedTuple):
     """A validated embedding request, independent of any API."""
 
     inputs: Inputs
-    #: Name of the prompt; None: the model's default, if it has one.
+    #: Name of the prompt, or None for the model's default, if it has one.
     prompt: str | None = None
-    #: For a document prompt with a place for it.
+    #: Title of a document, for a prompt with a place for it.
     title: str | None = None
-    #: Of each vector; None: all that the model has.
+    #: Number of dimensions of each vector, or None for all.
     dimensions: int | None = None
     #: `refuse`, `right` or `left`.
     truncate: str = "refuse"
@@ -70,7 +70,7 @@ class EmbedRequest(NamedTuple):
     normalize: bool = True
     #: Accept token ids that lack the model's special tokens, and add those.
     add_special_tokens: bool = False
-    #: The most inputs with different token ids; None: any number.
+    #: The most inputs with different token ids, or None for any number.
     most_different: int | None = None
     #: The `time.monotonic()` at which Lambda would cut the request off.
     deadline: float | None = None

@@ -116,8 +116,8 @@ class Engine(LoadedModel):
         dimensions = dimensions or self.limits.full_dimensions
         space = self.manifest.vector_space_of(dimensions=dimensions)
         # Vectors that were cut and not brought back to length 1 are other vectors.
-        whole = dimensions == self.limits.full_dimensions
-        return space if normalize or whole else f"{space}/unnormalized"
+        is_full_size = dimensions == self.limits.full_dimensions
+        return space if normalize or is_full_size else f"{space}/unnormalized"
 
     def warm(self, texts: Sequence[str] = ("warm",)) -> None:
         """See `LoadedModel`."""

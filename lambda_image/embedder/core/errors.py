@@ -240,15 +240,15 @@ class IndexUnavailableError(ServerError):
 
 def fault(error: BaseException) -> dict[str, Any]:
     """Return the classes and places of an exception, never its message, which may quote a text."""
-    places = []
+    frames = []
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        frames.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     cause = error.__cause__
     return {
         "type": type(error).__name__,
         "cause": type(cause).__name__ if cause is not None else None,
-        "trace": places,
+        "trace": frames,
     }

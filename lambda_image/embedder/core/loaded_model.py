@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
-from embedder.core.artifact import KINDS, Artifact, Manifest
+from embedder.core.artifact import TASKS, Artifact, Manifest
 from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
 from embedder.core.errors import ArtifactError, InferenceError
 from embedder.core.fast_tokenizers import Tokenizer, load
@@ -44,7 +44,7 @@ class LoadedModel:
     ) -> None:
         if manifest.task != self.task:
             raise ArtifactError(
-                f"{manifest.model.name} is {manifest.kind}; {KINDS[self.task]}'s artifact is "
+                f"{manifest.model.name} is {manifest.kind}; {TASKS[self.task]}'s artifact is "
                 "needed."
             )
         self.manifest, self.tokenizer, self.run_tokens = manifest, tokenizer, run_tokens
@@ -109,21 +109,21 @@ class LoadedModel:
         tokenized = time.perf_counter()
         spent = tokenized - started
         allowed = 0.0 if deadline is None else deadline - time.monotonic() + spent
-        places: dict[bytes, int] = {}
-        order = [places.setdefault(ids, len(places)) for ids in packed]
+        row_numbers: dict[bytes, int] = {}
+        order = [row_numbers.setdefault(ids, len(row_numbers)) for ids in packed]
         try:
-            computed = self._runner.compute(list(places), deadline, allowed)
+            computed = self._runner.compute(list(row_numbers), deadline, allowed)
         except InferenceError as error:
             if error.place is not None:
                 error.place = order.index(error.place)
             raise
         rows, queue = computed.vectors, computed.timings.queue
         return computed._replace(
-            vectors=rows[order] if len(places) < len(order) else rows,
+            vectors=rows[order] if len(row_numbers) < len(order) else rows,
             tokens=tokens,
             timings=Timings(spent, time.perf_counter() - tokenized - queue, queue),
             characters=characters,
-            repeats=len(order) - len(places),
+            repeats=len(order) - len(row_numbers),
         )
 
 

@@ -13,9 +13,9 @@ def matches(where: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
     """Return whether metadata matches a filter; a list matches as any of its items does."""
     ((key, condition),) = where.items()
     if key == "$and":
-        return all(matches(each, metadata) for each in condition)
+        return all(matches(nested, metadata) for nested in condition)
     if key == "$or":
-        return any(matches(each, metadata) for each in condition)
+        return any(matches(nested, metadata) for nested in condition)
     value = metadata.get(key)
     values = value if isinstance(value, list) else [] if value is None else [value]
     conditions = condition if isinstance(condition, dict) else {"$eq": condition}
@@ -30,7 +30,7 @@ def _has(values: list[Any], wanted: Any) -> bool:
 
 
 def _has_any(values: list[Any], wanted: list[Any]) -> bool:
-    return any(_has(values, each) for each in wanted)
+    return any(_has(values, value) for value in wanted)
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[list[Any], Any], bool]:

@@ -153,12 +153,12 @@ class ModelRunner:
         """
         all_rows = np.empty((len(distinct), self._width), dtype=np.float32)
         missing = {}
-        for place, vector in enumerate(self.cache.get(distinct)):
+        for index, vector in enumerate(self.cache.get(distinct)):
             if vector is None:
-                missing[place] = distinct[place]
+                missing[index] = distinct[index]
             else:
-                all_rows[place] = vector
-        places, inputs = list(missing), list(missing.values())
+                all_rows[index] = vector
+        indexes, inputs = list(missing), list(missing.values())
         lengths = [len(ids) // self.token_bytes for ids in inputs]
         runs = plan(lengths, limit=self._limit, budget=self._run_tokens)
         batches = (self.batch(run, inputs, lengths) for run in runs)
@@ -175,11 +175,11 @@ class ModelRunner:
         for run, rows in zip(runs, rows_of_runs, strict=True):
             if not np.isfinite(rows).all():
                 not_finite = int(np.isfinite(rows).all(axis=1).argmin())
-                raise InferenceError(place=places[run.positions[not_finite]])
+                raise InferenceError(place=indexes[run.positions[not_finite]])
             if len(rows) == len(all_rows):  # One run of all inputs, which has their order.
                 all_rows[:] = rows
             else:
-                all_rows[[places[position] for position in run.positions]] = rows
+                all_rows[[indexes[position] for position in run.positions]] = rows
             self.cache.put([inputs[position] for position in run.positions], rows)
         computed = sum([len(run.positions) * run.tokens for run in runs])
         return Embeddings(

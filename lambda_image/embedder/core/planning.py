@@ -47,8 +47,8 @@ class PlannedRun(NamedTuple):
 
 def padded_length(length: int, limit: int) -> int:
     """Return how many tokens an input is padded to: at least its own, at most the model's limit."""
-    for most, multiple in _ROUNDING:
-        if length <= most:
+    for longest, multiple in _ROUNDING:
+        if length <= longest:
             return max(length, min(-(-length // multiple) * multiple, limit))
     return length
 

@@ -43,7 +43,7 @@ class Scores(NamedTuple):
         The logit decides: from 17 on, the sigmoid of all logits is 1 in float32.
         """
         order = np.argsort(-self.work.vectors[:, 0], kind="stable").tolist()
-        return [(place, float(self.scores[place])) for place in order]
+        return [(position, float(self.scores[position])) for position in order]
 
 
 class Reranker(LoadedModel):
@@ -110,14 +110,14 @@ class Reranker(LoadedModel):
         packed, lengths, characters = [], [], 0
         for position, (query, passage) in enumerate(pairs):
             characters += len(query) + len(passage)
-            first = queries.get(query)
-            if first is None:
-                first = queries[query] = self._query(query, how)
-            second = passages.get(passage)
-            if second is None:
-                second = self._passage(passage, how, position, max_passage_tokens)
-                passages[passage] = second
-            pair, length = self._pair(first, second, how, position)
+            query_ids = queries.get(query)
+            if query_ids is None:
+                query_ids = queries[query] = self._query(query, how)
+            passage_ids = passages.get(passage)
+            if passage_ids is None:
+                passage_ids = self._passage(passage, how, position, max_passage_tokens)
+                passages[passage] = passage_ids
+            pair, length = self._pair(query_ids, passage_ids, how, position)
             packed.append(pair)
             lengths.append(length)
         try:
@@ -188,33 +188,34 @@ class Reranker(LoadedModel):
         return self.tokenizer.encode(prefix + text)
 
     def _pair(
-        self, first: list[int], second: list[int], how: str, position: int
+        self, query_ids: list[int], passage_ids: list[int], how: str, position: int
     ) -> tuple[bytes, int]:
         """Return a pair's ids and mask as bytes, and its number of tokens."""
         scoring = self.scoring
         specials = len(scoring.before) + len(scoring.between) + len(scoring.after)
         room = self.max_tokens - specials
-        if len(first) + len(second) > room:
+        if len(query_ids) + len(passage_ids) > room:
             if how == "refuse":
                 raise errors.InputTooLongError(
-                    f"has {len(first) + len(second) + specials} tokens together with the query and "
-                    f"the special tokens; the model allows {self.max_tokens}.",
+                    f"has {len(query_ids) + len(passage_ids) + specials} tokens together with the "
+                    f"query and the special tokens; the model allows {self.max_tokens}.",
                     name=f"passages[{position}]",
                     position=position,
                 )
             if how == "passage" or scoring.truncation == "passage":
-                if len(first) >= room:
+                if len(query_ids) >= room:
                     raise errors.InputTooLongError(
-                        f"has {len(first) + specials} tokens with the special tokens, and leaves "
-                        f"no room for a passage; the model allows {self.max_tokens} for both.",
+                        f"has {len(query_ids) + specials} tokens with the special tokens, and "
+                        f"leaves no room for a passage; the model allows {self.max_tokens} for "
+                        "both.",
                         name="query",
                     )
-                second = second[: room - len(first)]
+                passage_ids = passage_ids[: room - len(query_ids)]
             else:
-                one, other = longest_first(len(first), len(second), room)
-                first, second = first[:one], second[:other]
-        ids = [*scoring.before, *first, *scoring.between, *second, *scoring.after]
-        after = len(second) + len(scoring.after)
+                query_length, passage_length = longest_first(len(query_ids), len(passage_ids), room)
+                query_ids, passage_ids = query_ids[:query_length], passage_ids[:passage_length]
+        ids = [*scoring.before, *query_ids, *scoring.between, *passage_ids, *scoring.after]
+        after = len(passage_ids) + len(scoring.after)
         types = b"\1" * (len(ids) - after) + bytes([1 + scoring.second_type]) * after
         return array("i", ids).tobytes() + types, len(ids)
 

@@ -129,8 +129,8 @@ class S3VectorsClient:
         headers = {"host": self._pool.host}
         if body:
             headers["content-type"] = "application/json"
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise S3VectorsUnavailableError("There is no time left.")
         try:
             # Signed anew for each attempt: the time is part of the signature.
@@ -144,7 +144,7 @@ class S3VectorsClient:
                 service=_SERVICE,
             )
             answer = self._pool.request(
-                method, path, headers=signed, body=body, timeout=min(left, _RESPONSE_SECONDS)
+                method, path, headers=signed, body=body, timeout=min(remaining, _RESPONSE_SECONDS)
             )
         except MissingCredentialsError as error:
             raise AccessDeniedError("There are no credentials.") from error
@@ -158,11 +158,11 @@ class S3VectorsClient:
             if isinstance(value, dict):
                 return value
             raise S3VectorsUnavailableError("The response is not an object.")
-        others = S3VectorsUnavailableError if answer.status >= 500 else RejectedError
-        kind = _ERRORS.get(answer.status, others)
+        default_error = S3VectorsUnavailableError if answer.status >= 500 else RejectedError
+        error_class = _ERRORS.get(answer.status, default_error)
         # The name that AWS gives the error, such as `ValidationException`; never its message.
         name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
-        raise kind(f"{answer.status} {name}".strip())
+        raise error_class(f"{answer.status} {name}".strip())
 
 
 class S3VectorsIndex(SearchIndex):
@@ -254,17 +254,17 @@ class S3VectorsIndex(SearchIndex):
 
 def parse_arn(arn: str) -> tuple[str, str]:
     """Return the region of an index's ARN, and the URL of S3 Vectors there."""
-    parts = arn.split(":", 5)
-    names = parts[-1].split("/")
+    fields = arn.split(":", 5)
+    names = fields[-1].split("/")
     if (
-        (len(parts), len(names)) != (6, 4)
-        or (parts[0], parts[2]) != ("arn", _SERVICE)
+        (len(fields), len(names)) != (6, 4)
+        or (fields[0], fields[2]) != ("arn", _SERVICE)
         or names[::2] != ["bucket", "index"]
-        or not all([*parts, *names])
+        or not all([*fields, *names])
     ):
         raise errors.SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
-    suffix = "api.amazonwebservices.com.cn" if parts[1] == "aws-cn" else "api.aws"
-    return parts[3], f"https://s3vectors.{parts[3]}.{suffix}"
+    suffix = "api.amazonwebservices.com.cn" if fields[1] == "aws-cn" else "api.aws"
+    return fields[3], f"https://s3vectors.{fields[3]}.{suffix}"
 
 
 def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> S3VectorsIndex:

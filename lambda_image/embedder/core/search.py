@@ -125,8 +125,8 @@ class LocalIndex(SearchIndex):
         if where is not None:
             from embedder.core.metadata_matching import matches  # noqa: PLC0415 - on demand
 
-            kept = [matches(where, each.metadata) for each in self.metadata or ()]
-            scores = np.where(kept, scores, -np.inf)
+            is_match = [matches(where, entry.metadata) for entry in self.metadata or ()]
+            scores = np.where(is_match, scores, -np.inf)
         count = min(num_results, int(np.count_nonzero(scores > -np.inf)))
         if not count:
             return []
@@ -204,8 +204,8 @@ def read_entries(
     """
     space, count = read_space(folder, spaces=spaces)
     entries = os.path.join(folder, "entries.json")
-    found = _json(entries)
-    rows: list[Any] = found if isinstance(found, list) else [None]
+    document = _json(entries)
+    rows: list[Any] = document if isinstance(document, list) else [None]
     metadata = None
     if rows and all(isinstance(row, dict) for row in rows):
         metadata = [EntryMetadata(row.get("id"), row.get("metadata")) for row in rows]

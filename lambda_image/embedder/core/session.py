@@ -42,16 +42,16 @@ class Session:
             raise ArtifactError(
                 f"ONNX Runtime cannot load {artifact.graph_path}: {error}"
             ) from error
-        found = tuple(entry.name for entry in self._session.get_inputs())
+        inputs = tuple(entry.name for entry in self._session.get_inputs())
         outputs = [entry.name for entry in self._session.get_outputs()]
-        if found != graph.inputs or graph.output not in outputs:
+        if inputs != graph.inputs or graph.output not in outputs:
             raise ArtifactError(
-                f"{artifact.graph_path} has inputs {found} and outputs {outputs}; the manifest "
+                f"{artifact.graph_path} has inputs {inputs} and outputs {outputs}; the manifest "
                 f"says inputs {graph.inputs} and output {graph.output!r}."
             )
         self._outputs = [graph.output]
         # An export has its inputs in an order of its own.
-        (self._second,) = (name for name in found if name != "input_ids")
+        (self._second,) = (name for name in inputs if name != "input_ids")
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]

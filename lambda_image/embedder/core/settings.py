@@ -34,7 +34,7 @@ _NAMES = (
     "EMBEDDING_VECTOR_INDEX",
     "EMBEDDING_WATCH",
 )
-#: Of the command `embed`, which may be set in the same shell.
+#: Variables of the command `embed`, which may be set in the same shell.
 _NAMES_OF_CLIENT = {
     "EMBEDDING_BATCH",
     "EMBEDDING_INDEX_ARN",
@@ -45,7 +45,7 @@ _NAMES_OF_CLIENT = {
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
-    """How to serve."""
+    """The settings of the embedder, with the defaults of a machine without AWS."""
 
     #: The folder of the compiled model.
     artifact: str | os.PathLike[str]
@@ -93,8 +93,10 @@ class EmbedderSettings:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "EmbedderSettings":
         """Parse the environment; a `SettingsError` names an unknown variable or a bad value."""
-        known = _NAMES_OF_CLIENT.union(_NAMES)
-        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+        allowed = _NAMES_OF_CLIENT.union(_NAMES)
+        unknown = sorted(
+            name for name in environ if name.startswith(PREFIX) and name not in allowed
+        )
         if unknown:
             raise SettingsError(
                 f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."

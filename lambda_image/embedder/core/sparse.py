@@ -49,11 +49,11 @@ class TokenWeights(NamedTuple):
         """Return the largest `top_k` weights (of equal ones the first), from `threshold` on."""
         indices, values = self
         if threshold is not None:
-            kept = np.flatnonzero(values >= np.float32(threshold))
-            indices, values = indices[kept], values[kept]
+            selected = np.flatnonzero(values >= np.float32(threshold))
+            indices, values = indices[selected], values[selected]
         if top_k is not None and len(values) > top_k:
-            kept = np.sort(np.argsort(-values, kind="stable")[:top_k])
-            indices, values = indices[kept], values[kept]
+            selected = np.sort(np.argsort(-values, kind="stable")[:top_k])
+            indices, values = indices[selected], values[selected]
         return TokenWeights(indices, values)
 
 
@@ -92,9 +92,9 @@ class BoundedSession:
         size = max(1, self._tokens // tokens)
         if count <= size:
             return self._session.run(input_ids, attention_mask)
-        parts = [slice(start, start + size) for start in range(0, count, size)]
+        blocks = [slice(start, start + size) for start in range(0, count, size)]
         return np.concatenate(
-            [self._session.run(input_ids[part], attention_mask[part]) for part in parts]
+            [self._session.run(input_ids[block], attention_mask[block]) for block in blocks]
         )
 
 
@@ -109,28 +109,28 @@ class SparseRunner(ModelRunner):
 
     def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
         """See `ModelRunner.compute`; the rows are objects [inputs], each a `TokenWeights`."""
-        order = sorted(range(len(distinct)), key=lambda place: len(distinct[place]))
+        order = sorted(range(len(distinct)), key=lambda index: len(distinct[index]))
         size = max(1, _ROWS_BYTES // (4 * self._width))
-        found = np.empty(len(distinct), object)
-        parts = []
+        vectors = np.empty(len(distinct), object)
+        results = []
         for start in range(0, len(order), size):
-            places = order[start : start + size]
+            indexes = order[start : start + size]
             try:
-                part = super().compute([distinct[p] for p in places], deadline, allowed)
+                result = super().compute([distinct[p] for p in indexes], deadline, allowed)
             except InferenceError as error:
                 if error.place is not None:
-                    error.place = places[error.place]
+                    error.place = indexes[error.place]
                 raise
-            parts.append(part)
-            for place, row in zip(places, part.vectors, strict=True):
+            results.append(result)
+            for index, row in zip(indexes, result.vectors, strict=True):
                 indices = np.flatnonzero(row)
-                found[place] = TokenWeights(indices.astype(np.uint32), row[indices])
+                vectors[index] = TokenWeights(indices.astype(np.uint32), row[indices])
         return Embeddings(
-            vectors=found,
-            timings=Timings(queue=sum(part.timings.queue for part in parts)),
-            runs=[count for part in parts for count in part.runs],
-            padding_tokens=sum(part.padding_tokens for part in parts),
-            computed_tokens=sum(part.computed_tokens for part in parts),
+            vectors=vectors,
+            timings=Timings(queue=sum(result.timings.queue for result in results)),
+            runs=[count for result in results for count in result.runs],
+            padding_tokens=sum(result.padding_tokens for result in results),
+            computed_tokens=sum(result.computed_tokens for result in results),
         )
 
 
@@ -162,13 +162,13 @@ class SparseIndex(LocalIndex):
     def scores(self, query: TokenWeights) -> npt.NDArray[np.float64]:
         """Return the products, float64; an entry that is found shares a token with the query."""
         starts, scales, entries, impacts = self.searched
-        places, products = [np.empty(0, np.uint32)], [np.empty(0)]
+        entry_blocks, products = [np.empty(0, np.uint32)], [np.empty(0)]
         for token, weight in zip(query.indices.tolist(), query.values.tolist(), strict=True):
-            there = slice(starts[token], starts[token + 1])
-            places.append(entries[there])
-            products.append(impacts[there] * (weight * float(scales[token])))
+            postings = slice(starts[token], starts[token + 1])
+            entry_blocks.append(entries[postings])
+            products.append(impacts[postings] * (weight * float(scales[token])))
         weights = np.concatenate(products, dtype=np.float64)
-        scores = np.bincount(np.concatenate(places), weights, len(self.texts))
+        scores = np.bincount(np.concatenate(entry_blocks), weights, len(self.texts))
         return np.where(scores == 0, -np.inf, scores)
 
 
@@ -176,7 +176,7 @@ def make_postings(vectors: Sequence[TokenWeights], *, vocabulary: int) -> Postin
     """Return the postings of vectors; the largest weight of a token has the largest impact."""
     tokens = np.concatenate([vector.indices for vector in vectors])
     values = np.concatenate([vector.values for vector in vectors])
-    places = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
+    entries = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
     largest = np.zeros(vocabulary, np.float32)
     np.maximum.at(largest, tokens, values)
     scales = largest / np.float32(MAX_IMPACT)
@@ -185,7 +185,7 @@ def make_postings(vectors: Sequence[TokenWeights], *, vocabulary: int) -> Postin
     return Postings(
         starts=np.concatenate([[0], np.bincount(tokens, minlength=vocabulary).cumsum()]),
         scales=scales,
-        entries=places[order].astype(np.uint32),
+        entries=entries[order].astype(np.uint32),
         impacts=np.clip(impacts, 1, MAX_IMPACT).astype(np.uint16),
     )
 

@@ -108,8 +108,8 @@ class WeightsSession:
         """Return the weights of each text's tokens, float32 [batch, vocabulary]."""
         rows = np.zeros((len(input_ids), len(self._table)), np.float32)
         for row, ids, mask in zip(rows, input_ids, attention_mask, strict=True):
-            there = ids[: mask.sum()]
-            row[there] = self._table[there]
+            tokens = ids[: mask.sum()]
+            row[tokens] = self._table[tokens]
         return rows
 
 

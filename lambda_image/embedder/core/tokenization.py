@@ -51,23 +51,25 @@ class RequestTokenizer:
         prompt = self.prompt_text(request.prompt, request.title)
         # Its last space is a part of the text's first token, for tokenizers that have words begin
         # with theirs.
-        kept = prompt.rstrip() if truncate == "left" else ""
-        prompt_length = len(self.tokenizer.encode(kept)) if kept else 0
+        prompt_start = prompt.rstrip() if truncate == "left" else ""
+        prompt_length = len(self.tokenizer.encode(prompt_start)) if prompt_start else 0
         left_out = 0 if self.pools_prompt else self.left_out(request)
         done: dict[str, list[int]] = {}
         sequences = []
         characters = 0
-        most = self.limits.max_characters
+        max_characters = self.limits.max_characters
         encode = self.tokenizer.encode
         for position, text in enumerate(inputs.texts or ()):
             characters += len(text)
             ids = done.get(text)
             if ids is None:
                 bounded = text
-                if len(text) > most:
+                if len(text) > max_characters:
                     if truncate == "refuse":
                         self.check_characters(text, position)
-                    bounded = text[-most:] if truncate == "left" else text[:most]
+                    bounded = (
+                        text[-max_characters:] if truncate == "left" else text[:max_characters]
+                    )
                 ids = encode(prompt + bounded)
                 ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
                 if left_out >= len(ids):
@@ -88,8 +90,8 @@ class RequestTokenizer:
         unknown = self.tokenizer.unknown
         if unknown is None or request.inputs.texts is None:
             return []
-        found = [place for place, ids in enumerate(sequences) if unknown in ids]
-        if not found:
+        candidates = [position for position, ids in enumerate(sequences) if unknown in ids]
+        if not candidates:
             return []
         prompt = self.prompt_text(request.prompt, request.title)
         start = len(self.tokenizer.prefix) + (len(self.tokenizer.encode(prompt)) if prompt else 0)
@@ -99,7 +101,7 @@ class RequestTokenizer:
             own = ids[start : len(ids) - len(self.tokenizer.suffix)]
             return 2 * own.count(unknown) > len(own) - sum(map(own.count, marks))
 
-        return [place for place in found if is_mostly_unknown(sequences[place])]
+        return [position for position in candidates if is_mostly_unknown(sequences[position])]
 
     def prompt_text(self, name: str | None, title: str | None = None) -> str:
         """Return the text of a prompt by its name (None: the default prompt)."""
@@ -176,8 +178,8 @@ class RequestTokenizer:
                 ids = ids[:room]
             else:
                 # The prompt decides the kind of embedding: keep it, and drop the start of the text.
-                kept = min(prompt_length, room - 1)
-                ids = ids[:kept] + ids[len(ids) - room + kept :]
+                prompt_tokens = min(prompt_length, room - 1)
+                ids = ids[:prompt_tokens] + ids[len(ids) - room + prompt_tokens :]
         return [*self.tokenizer.prefix, *ids, *self.tokenizer.suffix]
 
     def _own_ids(self, ids: Sequence[int], position: int, *, bare: bool) -> list[int]:
@@ -192,8 +194,8 @@ class RequestTokenizer:
             inner = inner[len(prefix) :]
         if suffix and tuple(inner[-len(suffix) :]) == tuple(suffix):
             inner = inner[: -len(suffix)]
-        found = len(ids) - len(inner)
-        if not bare and (found < self._specials or not found):
+        special_tokens = len(ids) - len(inner)
+        if not bare and (special_tokens < self._specials or not special_tokens):
             raise errors.ForeignTokenIdsError(
                 "must hold token ids of this model, as POST /tokenize returns them: "
                 f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "

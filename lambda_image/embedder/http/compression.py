@@ -10,7 +10,7 @@ from embedder.core.errors import BodyTooLargeError, MalformedBodyError
 from embedder.http.http_types import Response
 from embedder.http.json_types import quote_name
 
-#: For `zlib`: gzip's header and trailer, and the largest window.
+#: Argument of `zlib`: gzip's header and trailer, and the largest window.
 _GZIP = 16 + zlib.MAX_WBITS
 #: 2,048 vectors of 384 floats, 9.7 MB of JSON, become 4.3 MB in 0.19 s of processor time. Level 6
 #: takes several times as long and saves little: digits are nearly random.
@@ -25,8 +25,8 @@ _REFUSED = re.compile(r"q=0(\.0*)?")
 def accepts_gzip(accept_encoding: str) -> bool:
     """Return whether this `Accept-Encoding` allows gzip (RFC 9110, section 12.5.3)."""
     weights = {}
-    for part in accept_encoding.lower().split(","):
-        name, _, weight = part.partition(";")
+    for coding in accept_encoding.lower().split(","):
+        name, _, weight = coding.partition(";")
         weights[name.strip()] = weight.strip()
     chosen = weights.get("gzip", weights.get("*"))
     return chosen is not None and _REFUSED.fullmatch(chosen) is None

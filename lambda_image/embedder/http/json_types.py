@@ -140,7 +140,7 @@ class Boolean(JsonType):
 class Number(JsonType):
     """A number in a range; true and false are rejected."""
 
-    kind = "number"
+    schema_type = "number"
     words = "a number"
     types: tuple[type, ...] = (int, float)
 
@@ -154,7 +154,7 @@ class Number(JsonType):
 
     @property
     def schema(self) -> dict[str, Any]:
-        return {"type": self.kind, "minimum": self.minimum, "maximum": self.maximum}
+        return {"type": self.schema_type, "minimum": self.minimum, "maximum": self.maximum}
 
     def check(self, value: Any, name: str) -> Any:
         # True is an int: the type itself must be one of these.
@@ -166,7 +166,7 @@ class Number(JsonType):
 class Integer(Number):
     """A whole number in a range; true, false and 1.0 are rejected."""
 
-    kind = "integer"
+    schema_type = "integer"
     words = "a whole number"
     types = (int,)
 
@@ -192,9 +192,9 @@ class Choice(JsonType):
 
     @property
     def schema(self) -> dict[str, Any]:
-        kind = "integer" if isinstance(self.values[0], int) else "string"
+        schema_type = "integer" if isinstance(self.values[0], int) else "string"
         if not self.any_case:
-            return {"type": kind, "enum": list(self.values)}
+            return {"type": schema_type, "enum": list(self.values)}
         # JSON Schema has no case-insensitive enumeration.
         either = "|".join(
             "".join(
@@ -250,16 +250,16 @@ class OneOf(JsonType):
 
     @property
     def allowed(self) -> str:
-        return ", or ".join(kind.allowed for kind in self.types)
+        return ", or ".join(member.allowed for member in self.types)
 
     @property
     def schema(self) -> dict[str, Any]:
-        return {"anyOf": [kind.schema for kind in self.types]}
+        return {"anyOf": [member.schema for member in self.types]}
 
     def check(self, value: object, name: str) -> Any:
-        for kind in self.types:
+        for member in self.types:
             try:
-                return kind.check(value, name)
+                return member.check(value, name)
             except InvalidFieldError:
                 continue
         raise self.error(value, name)
@@ -336,14 +336,14 @@ class Object(JsonType):
         if not isinstance(value, dict):
             raise self.error(value, name)
         checked: dict[str, Any] = {}
-        known = 0
+        recognized = 0
         for entry in self.fields:
             path = f"{name}.{entry.name}" if name else entry.name
             if entry.name in value:
-                known += 1
-                given = value[entry.name]
-                if given is not None or entry.required:
-                    checked[entry.name] = entry.type.check(given, path)
+                recognized += 1
+                field_value = value[entry.name]
+                if field_value is not None or entry.required:
+                    checked[entry.name] = entry.type.check(field_value, path)
                     continue
             elif entry.required:
                 raise InvalidFieldError(
@@ -351,15 +351,15 @@ class Object(JsonType):
                     field=path,
                 )
             checked[entry.name] = entry.default
-        if known != len(value):
+        if recognized != len(value):
             self._check_unknown(value, name)
         return checked
 
     def _check_unknown(self, value: dict[str, Any], name: str) -> None:
-        known = {field.name for field in self.fields}
+        names = {field.name for field in self.fields}
         # A null does nothing anywhere: clients write all fields of their model.
-        given = (key for key, item in value.items() if key not in known and item is not None)
-        strange = next(given, None)
+        unknown = (key for key, item in value.items() if key not in names and item is not None)
+        strange = next(unknown, None)
         if strange is None:
             return
         where = f' in "{name}"' if name else ""

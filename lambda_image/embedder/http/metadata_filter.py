@@ -116,8 +116,8 @@ def _check_list(condition: object, where: str, *, depth: int) -> None:
         raise _error(where, "must be a list of at least one filter", describe_value(condition))
     if depth == _DEPTH:
         raise _error(where, f"must be nested at most {_DEPTH} deep", "more")
-    for position, each in enumerate(condition):
-        _check(each, f"{where}[{position}]", depth=depth + 1)
+    for position, nested in enumerate(condition):
+        _check(nested, f"{where}[{position}]", depth=depth + 1)
 
 
 def _check_operators(conditions: dict[str, Any], where: str) -> None:

@@ -21,7 +21,7 @@ from embedder.http.status_phrases import PHRASES
 
 Schema = dict[str, Any]
 
-#: Of what is served, by the model's task.
+#: Descriptions of what is served, by the model's task.
 _DESCRIPTIONS = {
     "embed": (
         "Text embeddings from one model, through several APIs. Every answer names its vector space "

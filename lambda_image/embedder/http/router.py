@@ -56,8 +56,8 @@ class _Document(Operation):
         if not self._body:
             from embedder.http.openapi import document  # noqa: PLC0415 - on demand
 
-            others = self.counterparts.values()
-            models = [self.model, *(operation.model for operation in others)]
+            counterparts = self.counterparts.values()
+            models = [self.model, *(operation.model for operation in counterparts)]
             manifests = [model.loaded.manifest for model in models]
             self._body = orjson.dumps(document(operations(*models), *manifests))
         return Response(status=200, body=self._body, headers=JSON)
@@ -108,9 +108,11 @@ def operations(*models: ServedModel) -> dict[str, dict[str, Operation]]:
 
 def _joined(same: Sequence[tuple[ServedModel, type[Operation]]]) -> Operation:
     """Make the operation of the first model, with those of the others as its counterparts."""
-    (model, operation_type), *others = same
-    counterparts = {other.loaded.manifest.task: type_(other) for other, type_ in others}
-    return operation_type(model, counterparts)
+    answering, answering_type = same[0]
+    counterparts = {
+        model.loaded.manifest.task: operation_type(model) for model, operation_type in same[1:]
+    }
+    return answering_type(answering, counterparts)
 
 
 def _routes(model: ServedModel) -> Mapping[str, Mapping[str, type[Operation]]]:
@@ -203,10 +205,10 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
-            kinds = " and ".join(model.loaded.manifest.kind for model in self.models)
+            served_kinds = " and ".join(model.loaded.manifest.kind for model in self.models)
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise errors.UnknownPathError(
-                f"Nothing is served at this path of {kinds}. Served: {', '.join(served)}."
+                f"Nothing is served at this path of {served_kinds}. Served: {', '.join(served)}."
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)

@@ -19,7 +19,7 @@ _FOLDER = "tenant"
 
 
 class SearchPrefixes:
-    """What each caller may search; a caller that is not named may search nothing.
+    """The folders that each caller may search; a caller that is not named may search nothing.
 
     `text` is JSON with the ARNs of roles and users by prefix, such as `{"acme/": ["arn:…"]}`; an
     empty prefix is everything.
@@ -30,12 +30,12 @@ class SearchPrefixes:
 
     def __init__(self, text: str) -> None:
         try:
-            given = [
+            limits = [
                 (_identity(arn), key) for key, arns in orjson.loads(text).items() for arn in arns
             ]
-            self._prefixes = dict(given)
+            self._prefixes = dict(limits)
             # A name with two limits would have one of them.
-            valid = len(self._prefixes) == len(given) and None not in self._prefixes
+            valid = len(self._prefixes) == len(limits) and None not in self._prefixes
             valid = valid and all(
                 text == "" or text.find("/") == len(text) - 1 > 0
                 for text in self._prefixes.values()
@@ -77,9 +77,9 @@ def _identity(arn: str) -> tuple[str, str, str] | None:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     """
     _, _, service, _, account, resource = (arn.split(":", 5) + [""] * 5)[:6]
-    kind, *names = resource.split("/")
-    if service == "sts" and kind == "assumed-role" and len(names) == 2:
+    principal_type, *names = resource.split("/")
+    if service == "sts" and principal_type == "assumed-role" and len(names) == 2:
         return account, "role", names[0]
-    if service == "iam" and kind in {"role", "user"} and names:
-        return account, kind, names[-1]
+    if service == "iam" and principal_type in {"role", "user"} and names:
+        return account, principal_type, names[-1]
     return None

@@ -26,8 +26,8 @@ UNITS = {
     "InferenceTime": "Milliseconds",
     "PaddingWaste": "Percent",
 }
-#: By these a release judges the new version alone. No other metric has the version as a dimension,
-#: for each would be billed once more for every version.
+#: Metrics by which a release judges the new version alone. No other metric has the version as a
+#: dimension, for each would be billed once more for every version.
 OF_A_VERSION = {"Requests": "Count", "ServerErrors": "Count"}
 _DEFINITIONS = {
     name: {"Name": name, "Unit": unit} for name, unit in {**UNITS, **OF_A_VERSION}.items()
@@ -76,9 +76,9 @@ class Telemetry:
     def write(self, record: RequestRecord) -> None:
         """Write both lines, in one write."""
         cold, self.cold = self.cold, False
-        now = time.time()
-        line = self.line(record, now, cold)
-        lines = _dumps(line) + _dumps(self._metrics(record, now, line))
+        ended = time.time()
+        line = self.line(record, ended, cold)
+        lines = _dumps(line) + _dumps(self._metrics(record, ended, line))
         sys.stdout.write(lines.decode())
         sys.stdout.flush()
 

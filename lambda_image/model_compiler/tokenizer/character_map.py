@@ -130,7 +130,7 @@ _BETWEEN = "\x01"
 
 @cache
 def character_kinds() -> Mapping[str, str]:
-    """Return the letter in `character_map.KINDS` of each character that is not an ordinary one.
+    """Return the letter in `CHARACTER_CLASSES` of each character that is not an ordinary one.
 
     Takes about a second.
     """

@@ -15,7 +15,7 @@ import orjson
 import tokenizers
 
 from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE
-from embedder.core.fast_tokenizers.character_map import KINDS
+from embedder.core.fast_tokenizers.character_map import CHARACTER_CLASSES
 from embedder.core.fast_tokenizers.table_file import REORDERED
 from embedder.core.fast_tokenizers.unigram import ALWAYS, FIRST, NEVER, SPACE, UnigramOptions
 from model_compiler.tokenizer.character_map import character_kinds, read_charsmap
@@ -253,7 +253,8 @@ def _kind_pages(kinds: Mapping[str, str], keys: set[str]) -> tuple[bytes, bytes]
         if start not in special:
             return bytes(PAGE)
         return bytes(
-            KINDS.index(kinds.get(character, KINDS[0])) | (_KEY if character in keys else 0)
+            CHARACTER_CLASSES.index(kinds.get(character, CHARACTER_CLASSES[0]))
+            | (_KEY if character in keys else 0)
             for character in map(chr, range(start, start + PAGE))
         )
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from embedder.core.fast_tokenizers.character_map import KINDS
+from embedder.core.fast_tokenizers.character_map import CHARACTER_CLASSES
 from model_compiler.tokenizer.character_map import character_kinds, read_charsmap, write_charsmap
 from model_compiler.tokenizer.coverage import NotCoveredError
 
@@ -85,4 +85,4 @@ def test_kinds_are_those_of_unicode():
 
 def test_every_letter_occurs():
     """Each kind that the embedder knows has characters, but the ordinary one has none listed."""
-    assert set(Counter(character_kinds().values())) == set(KINDS) - {"o"}
+    assert set(Counter(character_kinds().values())) == set(CHARACTER_CLASSES) - {"o"}

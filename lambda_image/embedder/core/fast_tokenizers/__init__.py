@@ -20,7 +20,7 @@ _CLASSES = {
     "unigram": ("unigram", "Unigram"),
     "tokenizers": ("fallback", "LibraryTokenizer"),
 }
-KINDS = tuple(_CLASSES)
+TOKENIZER_KINDS = tuple(_CLASSES)
 
 
 class Tokenizer(Protocol):
@@ -42,11 +42,11 @@ class Tokenizer(Protocol):
 
 
 def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
-    """Open a tokenizer's file, or raise an `ArtifactError`; `kind` is one of `KINDS`."""
+    """Open a tokenizer's file, or raise an `ArtifactError`; `kind` is one of `TOKENIZER_KINDS`."""
     path = os.fspath(path)
     if kind not in _CLASSES:
         raise ArtifactError(
-            f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {KINDS}."
+            f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {TOKENIZER_KINDS}."
         )
     module, name = _CLASSES[kind]
     reader: Callable[[str], Tokenizer] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -34,7 +34,7 @@ class _Bucket(NamedTuple):
 
     #: Longest first.
     lengths: tuple[int, ...]
-    #: By their text: id and strips.
+    #: Id and strips of each token, by its text.
     tokens: dict[str, tuple[int, int]]
 
 
@@ -74,10 +74,10 @@ class AddedTokens:
                 continue
             lengths, tokens = bucket
             for length in lengths:
-                found = tokens.get(text[start : start + length])
+                token = tokens.get(text[start : start + length])
                 # At the text's end a slice is shorter than asked: only its own length counts.
-                if found is not None and start + length <= len(text):
-                    token_id, strips = found
+                if token is not None and start + length <= len(text):
+                    token_id, strips = token
                     stop = start + length
                     if strips:
                         start, stop = _strip(text, start, stop, strips, done)
@@ -92,11 +92,11 @@ class AddedTokens:
     def encode(self, text: str, plain: Callable[[str], Sequence[int]]) -> list[int]:
         """Return the ids of the added tokens and, by `plain`, of the texts between them."""
         ids: list[int] = []
-        for part in self.pieces(text):
-            if isinstance(part, int):
-                ids.append(part)
+        for piece in self.pieces(text):
+            if isinstance(piece, int):
+                ids.append(piece)
             else:
-                ids += plain(part)
+                ids += plain(piece)
         return ids
 
     @cached_property
@@ -115,14 +115,14 @@ class AddedTokens:
         return re.compile("[" + "".join(map(re.escape, self.first_characters)) + "]")
 
     def _read_group(self, character: str) -> dict[str, _Bucket]:
-        first, last = self._ranges[character]
+        begin, end = self._ranges[character]
         ends = self._file.section(f"{self._name}.ends").cast("I")
         ids = self._file.section(f"{self._name}.ids").cast("I")
         strips = self._file.section(f"{self._name}.strips")
         utf8 = self._file.section(f"{self._name}.text")
         buckets: dict[str, dict[str, tuple[int, int]]] = {}
-        start = ends[first - 1] if first else 0
-        for index in range(first, last):
+        start = ends[begin - 1] if begin else 0
+        for index in range(begin, end):
             text = bytes(utf8[start : ends[index]]).decode()
             buckets.setdefault(text[:2], {})[text] = (ids[index], strips[index])
             start = ends[index]

@@ -81,11 +81,11 @@ class BytePairEncoding(TableTokenizer):
             for word in self._cuts.split(text):
                 ids += words[word]
             return ids
-        first, *others = text.split(" ")
-        if first:
-            ids += words[first]
+        start, *words_after_spaces = text.split(" ")
+        if start:
+            ids += words[start]
         spaces = " "
-        for word in others:
+        for word in words_after_spaces:
             if word:
                 ids += words[spaces + word]
                 spaces = " "
@@ -98,9 +98,9 @@ class BytePairEncoding(TableTokenizer):
     def _encode_word(self, word: str) -> tuple[int, ...]:
         if len(word) <= _LONGEST_TOKEN:
             utf8 = word.replace(" ", _SPACE).encode("utf-8", "replace")
-            whole = self._whole.find(utf8, crc32(utf8))
-            if whole >= 0:
-                return (whole,)
+            word_id = self._whole.find(utf8, crc32(utf8))
+            if word_id >= 0:
+                return (word_id,)
         characters = self._characters
         ids = [characters[character] for character in word]
         if -1 in ids:

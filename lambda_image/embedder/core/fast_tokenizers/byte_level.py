@@ -45,8 +45,8 @@ def _byte_alphabet() -> str:
     Source: `bytes_to_unicode` in https://github.com/openai/gpt-2/blob/master/src/encoder.py.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return "".join(chr(byte if byte in printable else next(others)) for byte in range(0x100))
+    replacements = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in printable else next(replacements)) for byte in range(0x100))
 
 
 BYTE_ALPHABET = _byte_alphabet()
@@ -113,9 +113,9 @@ class ByteLevel(TableTokenizer):
     def _encode_word(self, word: str) -> tuple[int, ...]:
         utf8 = word.encode("utf-8", "replace")
         spelled = utf8.decode("latin-1").translate(BYTE_ALPHABET).encode()
-        whole = self._whole.find(spelled, crc32(spelled))
-        if whole >= 0:
-            return (whole,)
+        word_id = self._whole.find(spelled, crc32(spelled))
+        if word_id >= 0:
+            return (word_id,)
         byte_ids = self._byte_ids
         shared = self._shared
         return tuple([shared[token_id] for token_id in self._merge([byte_ids[b] for b in utf8])])

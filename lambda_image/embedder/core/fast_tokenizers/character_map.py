@@ -10,7 +10,8 @@ the characters that may belong to a larger one. The compiler asks the library wh
 
 Sections besides those of `table_file`:
     kind_pages  u16 per 256 code points: the number of their page
-    kinds       u8, 256 to a page: an index into `KINDS`, plus 128 for a character that is a key
+    kinds       u8, 256 to a page: an index into `CHARACTER_CLASSES`, plus 128 for a character that
+                is a key
     composed    UTF-8: keys of several characters and what they become, each with a NUL after it
 """
 
@@ -29,12 +30,12 @@ from embedder.core.fast_tokenizers.table_file import (
 #: What a character is in a cluster, by its letter: other, control, carriage return, new line, mark
 #: that extends, linker, mark that ends a conjunct, zero-width joiner, other mark, prefix,
 #: pictograph, consonant.
-KINDS = "ocrneluzspxk"
+CHARACTER_CLASSES = "ocrneluzspxk"
 #: A cluster of at least this many bytes is replaced character by character.
 SMALL = 6
 
-#: The clusters of UAX 29 in letters of `KINDS`. Hangul syllables and flags are missing: they have 6
-#: bytes or more, and the compiler refuses maps in which their parts are keys.
+#: The clusters of UAX 29 in letters of `CHARACTER_CLASSES`. Hangul syllables and flags are missing:
+#: they have 6 bytes or more, and the compiler refuses maps in which their parts are keys.
 _CLUSTERS = "rn|p*(?:k(?:[ez]*l[elz]*k)*|x(?:[elu]*zx)*|[^crnp])[elusz]*|p+|[crn]"
 #: Characters of one or two bytes. A small cluster of several characters has one of them.
 _SHORT_CHARACTER = "[\0-\u07ff]"
@@ -57,18 +58,18 @@ class CharacterMap:
 
     def joins(self, text: str) -> bool:
         """Say whether the text's first or last character may be in a cluster with its neighbor."""
-        first, last = ord(text[0]), ord(text[-1])
+        first_code, last_code = ord(text[0]), ord(text[-1])
         table = self._table
-        return (table[first][:1] == REORDERED and self._letters[first] != "p") or (
-            table[last][:1] == REORDERED and self._letters[last] == "p"
+        return (table[first_code][:1] == REORDERED and self._letters[first_code] != "p") or (
+            table[last_code][:1] == REORDERED and self._letters[last_code] == "p"
         )
 
     def _replaced(self, text: str) -> Iterator[str]:
         """Yield what the clusters of the text and the characters between them become."""
         done = 0
-        for start, stop, new in self._clusters(text):
+        for start, stop, replacement in self._clusters(text):
             yield text[done:start].translate(self._table).replace(REORDERED, "")
-            yield new
+            yield replacement
             done = stop
         yield text[done:].translate(self._table).replace(REORDERED, "")
 
@@ -80,22 +81,22 @@ class CharacterMap:
             start, stop = cluster.span()
             if not 1 < stop - start < SMALL:
                 continue
-            found = text[start:stop]
-            if len(found.encode("utf-8", "surrogatepass")) >= SMALL:
+            characters = text[start:stop]
+            if len(characters.encode("utf-8", "surrogatepass")) >= SMALL:
                 continue
-            first = ord(found[0])
-            if self._kind(first) & _KEY:
-                yield start, stop, self._table[first].removeprefix(REORDERED)
+            first_code = ord(characters[0])
+            if self._kind(first_code) & _KEY:
+                yield start, stop, self._table[first_code].removeprefix(REORDERED)
                 continue
-            for length in range(2, len(found) + 1):
-                new = self._composed.get(found[:length])
-                if new is not None:
-                    yield start, stop, new
+            for length in range(2, len(characters) + 1):
+                replacement = self._composed.get(characters[:length])
+                if replacement is not None:
+                    yield start, stop, replacement
                     break
 
     def _kind(self, character: int) -> int:
-        pages, kinds = self._kinds
-        return kinds[pages[character >> 8] << 8 | character & 0xFF]
+        pages, classes = self._kinds
+        return classes[pages[character >> 8] << 8 | character & 0xFF]
 
     # Texts in which no characters can join never read the tables below.
 
@@ -105,9 +106,11 @@ class CharacterMap:
 
     @cached_property
     def _letters(self) -> dict[int, str]:
-        return Memo(lambda character: KINDS[self._kind(character) & ~_KEY], limit=CHARACTERS)
+        return Memo(
+            lambda character: CHARACTER_CLASSES[self._kind(character) & ~_KEY], limit=CHARACTERS
+        )
 
     @cached_property
     def _composed(self) -> dict[str, str]:
-        parts = self._file.text("composed").split("\0")[:-1]
-        return dict(zip(parts[::2], parts[1::2], strict=True))
+        keys_and_texts = self._file.text("composed").split("\0")[:-1]
+        return dict(zip(keys_and_texts[::2], keys_and_texts[1::2], strict=True))

@@ -21,14 +21,16 @@ _RUNS = re.compile("[\x80-\xff]+")
 def compose(text: str, *, pages: memoryview, alike: memoryview) -> str:
     """Return a text in NFC, by the sections `alike_pages` and `alike` of `byte_level`."""
     marks = "".join(chr(alike[pages[ord(c) >> 8] << 8 | ord(c) & 0xFF]) for c in text)
-    parts, done = [], 0
+    pieces, done = [], 0
     for run in _RUNS.finditer(marks):
         start, stop = run.span()
-        found = text[start:stop]
-        composed = normalize("NFC", found) if len(found) < _LONG else "".join(_recomposed(found))
-        parts += [text[done:start], composed]
+        run_text = text[start:stop]
+        composed = (
+            normalize("NFC", run_text) if len(run_text) < _LONG else "".join(_recomposed(run_text))
+        )
+        pieces += [text[done:start], composed]
         done = stop
-    return "".join([*parts, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 def _recomposed(text: str) -> Iterator[str]:
@@ -66,9 +68,9 @@ def _decomposed(text: str) -> Iterator[str]:
     """Decompose a text, the marks in their canonical order."""
     run: list[str] = []
     for character in text:
-        for part in normalize("NFD", character):
-            if not combining(part):
+        for letter in normalize("NFD", character):
+            if not combining(letter):
                 yield from sorted(run, key=combining)
                 run = []
-            run.append(part)
+            run.append(letter)
     yield from sorted(run, key=combining)

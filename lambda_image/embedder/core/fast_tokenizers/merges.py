@@ -71,16 +71,16 @@ def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
     after = list(range(1, size + 1))
     before = list(range(-1, size - 1))
     #: Where each merge may be carried out; the pair there shows whether it still can.
-    places: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     for at, (left, right) in enumerate(pairwise(ids)):
-        places.setdefault(pairs[left << 20 | right], []).append(at)
-    places.pop(_NO_MERGE, None)
-    heap = list(places)
+        positions.setdefault(pairs[left << 20 | right], []).append(at)
+    positions.pop(_NO_MERGE, None)
+    heap = list(positions)
     heapify(heap)
     while heap:
         merge = heappop(heap)
         merged = merge & _MERGED
-        waiting = sorted(places.pop(merge))
+        waiting = sorted(positions.pop(merge))
         for done, at in enumerate(waiting, 1):
             right = after[at]
             if right == size or ids[at] < 0 or pairs[ids[at] << 20 | ids[right]] != merge:
@@ -95,15 +95,15 @@ def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
                 neighbors.append((at, pairs[merged << 20 | ids[following]]))
             if previous >= 0:
                 neighbors.append((previous, pairs[ids[previous] << 20 | merged]))
-            for place, new in neighbors:
-                if new in places:
-                    places[new].append(place)
-                elif new != _NO_MERGE:
-                    places[new] = [place]
-                    heappush(heap, new)
+            for position, neighbor_merge in neighbors:
+                if neighbor_merge in positions:
+                    positions[neighbor_merge].append(position)
+                elif neighbor_merge != _NO_MERGE:
+                    positions[neighbor_merge] = [position]
+                    heappush(heap, neighbor_merge)
             # A merge that goes first has become possible.
             if heap and heap[0] < merge:
-                places[merge] = waiting[done:]
+                positions[merge] = waiting[done:]
                 heappush(heap, merge)
                 break
     return tuple(token_id for token_id in ids if token_id >= 0)

@@ -31,7 +31,7 @@ _REMEMBERED = 1 << 14
 _WORST = float("-inf")
 #: Nodes, and letters that a node was found not to have: some 8 MB when full.
 _NODES = 1 << 15
-_WHOLE = 1 << 31
+_ALONE = 1 << 31
 
 #: Written for a space.
 SPACE = "▁"
@@ -121,22 +121,22 @@ class TokenTrie:
             children = node[1]
         return node
 
-    def read(self, character: str, depth: int, first: int, last: int) -> Node | None:
-        """Return the node with this letter among those from `first` to `last`."""
+    def read(self, character: str, depth: int, start: int, stop: int) -> Node | None:
+        """Return the node with this letter among those from `start` to `stop`."""
         self._size += 1
         if self._size > _NODES:
             self._size = 1
             self.root.clear()
         code = ord(character)
-        at = bisect_left(self._letters, code, first, last)
-        if at == last or self._letters[at] != code:
+        at = bisect_left(self._letters, code, start, stop)
+        if at == stop or self._letters[at] != code:
             return None
-        first, last, token = self._starts[at], self._starts[at + 1], self._tokens[at]
-        children = Children(self, depth + 1, first, last) if first < last else None
+        start, stop, token = self._starts[at], self._starts[at + 1], self._tokens[at]
+        children = Children(self, depth + 1, start, stop) if start < stop else None
         if not token:
             return None, children, -1, depth, False
-        token_id = (token & ~_WHOLE) - 1
-        return self._scores[token_id], children, token_id, depth, token >= _WHOLE
+        token_id = (token & ~_ALONE) - 1
+        return self._scores[token_id], children, token_id, depth, token >= _ALONE
 
 
 class _CrossingError(Exception):
@@ -144,7 +144,19 @@ class _CrossingError(Exception):
 
 
 class Unigram(TableTokenizer):
-    """A Unigram tokenizer that the compiler wrote into one file."""
+    """A Unigram tokenizer that the compiler wrote into one file.
+
+    There are three paths from a text to the pieces that `_encode_piece` takes apart:
+
+        encode ─► _encode_part ─► _normalize ─► _split ─► _pieces[piece]       any text
+                       │
+                       └────────► _encode_chunks ─► _chunks[chunk]             by white space
+                                                         └─► _pieces[piece]    a chunk of several
+
+    The second one is taken where white space ends pieces in any case, and each chunk is remembered
+    as it is written. If a chunk cannot be encoded without its neighbors, it raises a
+    `_CrossingError`, and the first path encodes the whole part.
+    """
 
     def __init__(self, path: str) -> None:
         file = TableFile(path)
@@ -163,9 +175,9 @@ class Unigram(TableTokenizer):
             if options.words
             else bool(options.collapse) and options.prefix != NEVER and not options.strip_left
         )
-        #: In a text with one of these, that is not so.
+        #: Characters of texts in which that is not so.
         self._odd = (*self._normal.first_characters, *file.text("odd_spaces"))
-        #: In front of each chunk.
+        #: Text in front of each chunk.
         self._prefix = "" if options.prefix == NEVER else SPACE
         self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
         self._pieces = WordMemo(self._encode_piece, limit=_REMEMBERED)
@@ -179,11 +191,11 @@ class Unigram(TableTokenizer):
         else:
             return self._encode_part(text, first=True)
         ids: list[int] = []
-        for number, part in enumerate(self._added.pieces(text)):
-            if isinstance(part, int):
-                ids.append(part)
+        for number, piece in enumerate(self._added.pieces(text)):
+            if isinstance(piece, int):
+                ids.append(piece)
             else:
-                ids += self._encode_part(part, first=not number)
+                ids += self._encode_part(piece, first=not number)
         return ids
 
     def _encode_part(self, part: str, *, first: bool) -> list[int]:
@@ -278,9 +290,9 @@ class Unigram(TableTokenizer):
         return normal[-1] == " "
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
-        whole = self._trie.find(piece)
-        if whole is not None and whole[4]:
-            return (whole[2],)
+        node = self._trie.find(piece)
+        if node is not None and node[4]:
+            return (node[2],)
         path = self._path(piece)
         unknown = self._options.unknown
         ids = [node[2] for node in path]
@@ -322,12 +334,12 @@ class Unigram(TableTokenizer):
             at = start + 1
             # A character without a token is unknown, even if longer tokens begin so.
             if node is None or node[0] is None:
-                score, last = unknown_score + before, unknown
+                score, token = unknown_score + before, unknown
             else:
-                score, last = node[0] + before, node
+                score, token = node[0] + before, node
             if score > best[at]:
                 best[at] = score
-                taken[at] = last
+                taken[at] = token
             if node is None:
                 continue
             children: Children | None = node[1]

@@ -102,9 +102,9 @@ class WordPiece(TableTokenizer):
         if len(word) > self._longest_word:
             return self._unknown
         utf8 = word.encode("utf-8", "replace")
-        whole = self._ids.find(utf8, crc32(utf8))
-        if whole >= 0:
-            return (whole,)
+        word_id = self._ids.find(utf8, crc32(utf8))
+        if word_id >= 0:
+            return (word_id,)
         characters = [character.encode("utf-8", "replace") for character in word]
         ids = []
         head = b""

@@ -49,8 +49,8 @@ class TextType(JsonType):
         if not isinstance(value, str):
             raise self.error(value, name)
         if not value or value.isspace():
-            what = f"{len(value)} blank characters" if value else "an empty string"
-            raise EmptyInputError(f"must be {self.allowed}; found {what}.", name=name)
+            shown = f"{len(value)} blank characters" if value else "an empty string"
+            raise EmptyInputError(f"must be {self.allowed}; found {shown}.", name=name)
         return value
 
 
@@ -76,15 +76,14 @@ class InputsType(JsonType):
 
     @property
     def allowed(self) -> str:
-        one = "a string, or " if self.single else ""
+        or_string = "a string, or " if self.single else ""
         if self.vocabulary_size is None:
-            return f"{one}a list of strings that is not empty"
+            return f"{or_string}a list of strings that is not empty"
         ids = f"token ids (whole numbers from 0 to {self.vocabulary_size - 1})"
         if not self.texts:
             return f"a list that is not empty of {ids}, or a list of such lists"
-        return (
-            f"{one}a list that is not empty of strings, or {ids}, or a list of lists of token ids"
-        )
+        lists = f"a list that is not empty of strings, or {ids}, or a list of lists of token ids"
+        return f"{or_string}{lists}"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -104,16 +103,16 @@ class InputsType(JsonType):
             raise self.error(value, name)
         if not value:
             raise EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
-        first = value[0]
-        if self.texts and (isinstance(first, str) or self.vocabulary_size is None):
+        item = value[0]
+        if self.texts and (isinstance(item, str) or self.vocabulary_size is None):
             check = self.text.check
             return Inputs(texts=[check(text, f"{name}[{i}]") for i, text in enumerate(value)])
-        if isinstance(first, list):
+        if isinstance(item, list):
             return Inputs(token_ids=[self._ids(ids, f"{name}[{i}]") for i, ids in enumerate(value)])
         if self.single:
             ids = self._ids(value, name, texts=self.texts)
             return Inputs(token_ids=[ids], is_list=False)
-        raise self.error(first, f"{name}[0]")
+        raise self.error(item, f"{name}[0]")
 
     def _ids(self, value: object, name: str, *, texts: bool = False) -> list[int]:
         """Return token ids; with `texts`, their list could also be one of texts."""
@@ -125,17 +124,17 @@ class InputsType(JsonType):
         # `set(map(type, …))` looks at a thousand ids in the time that a loop looks at fifty.
         if set(map(type, value)) == {int} and min(value) >= 0 and max(value) < size:
             return value
-        wrong, place = next(
-            (item, place)
-            for place, item in enumerate(value)
+        wrong, position = next(
+            (item, position)
+            for position, item in enumerate(value)
             if type(item) is not int or not 0 <= item < size
         )
-        either = "a string, or " if texts and place == 0 and type(wrong) is not int else ""
+        either = "a string, or " if texts and position == 0 and type(wrong) is not int else ""
         hint = f" {self.ids_hint}" if self.ids_hint and type(wrong) is int else ""
         raise InvalidFieldError(
-            f'"{name}[{place}]" must be {either}a token id, a whole number from 0 to {size - 1}; '
-            f"found {describe_value(wrong)}.{hint}",
-            field=f"{name}[{place}]",
+            f'"{name}[{position}]" must be {either}a token id, a whole number from 0 to '
+            f"{size - 1}; found {describe_value(wrong)}.{hint}",
+            field=f"{name}[{position}]",
         )
 
 
@@ -146,10 +145,10 @@ def _list_of(schema: dict[str, Any]) -> dict[str, Any]:
 def prompt_name_field(limits: Limits) -> Field:
     """Make the field that names a prompt of the model."""
     names = tuple(limits.prompts)
-    kind: JsonType = Choice(names) if names else Unsupported("this model has no prompts")
+    name_type: JsonType = Choice(names) if names else Unsupported("this model has no prompts")
     return Field(
         "prompt_name",
-        kind,
+        name_type,
         "The name of the prompt to put before each text; null: "
         + (f"the default, {limits.default_prompt}." if limits.default_prompt else "none."),
     )
@@ -158,9 +157,9 @@ def prompt_name_field(limits: Limits) -> Field:
 def prompt_fields(limits: Limits) -> tuple[Field, ...]:
     """Make the fields `prompt_name`, `input_type` and `title`."""
     input_types = tuple(
-        kind
-        for kind, prompts in INPUT_TYPES.items()
-        if kind in _PROMPT_OPTIONAL or any(prompt in limits.prompts for prompt in prompts)
+        input_type
+        for input_type, prompts in INPUT_TYPES.items()
+        if input_type in _PROMPT_OPTIONAL or any(prompt in limits.prompts for prompt in prompts)
     )
     return (
         prompt_name_field(limits),
@@ -179,19 +178,19 @@ def choose_prompt(
     values: dict[str, Any], limits: Limits, *, alias: str | None = None
 ) -> str | None:
     """Return the prompt's name that `prompt_name`, `input_type` or a model's alias asks for."""
-    name, kind = values.get("prompt_name"), values.get("input_type")
-    given = [
+    name, input_type = values.get("prompt_name"), values.get("input_type")
+    chosen_by = [
         f'"{field}"'
-        for field, value in (("prompt_name", name), ("input_type", kind), ("model", alias))
+        for field, value in (("prompt_name", name), ("input_type", input_type), ("model", alias))
         if value is not None
     ]
-    if len(given) > 1:
+    if len(chosen_by) > 1:
         raise InvalidFieldError(
-            f"The prompt may be chosen once; it was chosen by {' and '.join(given)}.",
-            field=given[1].strip('"'),
+            f"The prompt may be chosen once; it was chosen by {' and '.join(chosen_by)}.",
+            field=chosen_by[1].strip('"'),
         )
-    if kind is not None:
-        return next((p for p in INPUT_TYPES[kind] if p in limits.prompts), None)
+    if input_type is not None:
+        return next((p for p in INPUT_TYPES[input_type] if p in limits.prompts), None)
     return alias if name is None else name
 
 
@@ -271,9 +270,9 @@ def truncation_fields(limits: Any, *, pairs: bool = False) -> tuple[Field, ...]:
 
 def truncation(values: dict[str, Any]) -> str:
     """Return `refuse`, `right` or `left` for either kind of field."""
-    asked = values["truncate"]
-    if isinstance(asked, str):
-        return asked
-    if not asked:
+    truncate = values["truncate"]
+    if isinstance(truncate, str):
+        return truncate
+    if not truncate:
         return "refuse"
     return str(values.get("truncation_direction", "right")).lower()

@@ -123,9 +123,9 @@ class McpOperation(Operation):
             )
         match method:
             case "initialize":
-                asked = params.get("protocolVersion")
+                version = params.get("protocolVersion")
                 return {
-                    "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
+                    "protocolVersion": version if version in VERSIONS else VERSIONS[0],
                     "capabilities": {"tools": {}},
                     "serverInfo": {"name": "embedding-kit", "version": __version__},
                 }
@@ -156,17 +156,17 @@ class McpOperation(Operation):
     ) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments") or {}
         if not isinstance(name, str) or name not in self._tools:
-            found = quote_name(name) if isinstance(name, str) else describe_value(name)
+            shown = quote_name(name) if isinstance(name, str) else describe_value(name)
             raise _RpcError(
-                _BAD_PARAMS, f"The tool must be one of {', '.join(self._tools)}; found {found}."
+                _BAD_PARAMS, f"The tool must be one of {', '.join(self._tools)}; found {shown}."
             )
         tool, operation = self._tools[name]
-        asked = request._replace(
+        tool_request = request._replace(
             method=tool.method, path=tool.path, headers={}, body=orjson.dumps(arguments)
         )
         record.operation = operation.name
         try:
-            response = operation.serve(asked, record)
+            response = operation.serve(tool_request, record)
         except ClientError as error:
             # An agent reads it, and may call again with what is allowed.
             record.error, record.field = error.code, error.field

@@ -37,10 +37,10 @@ DEFAULT_RESULTS = 10
 #: Characters of a document to divide. Source: tests with the slowest texts, 5 seconds on one vCPU.
 MAX_DOCUMENT = 500_000
 _COUNT = "The largest number of entries to return."
-_GIVEN = {"not": {"type": "null"}}
+_PRESENT = {"not": {"type": "null"}}
 _BOTH_COUNTS = {
     "required": ["num_results", "top"],
-    "properties": {"num_results": _GIVEN, "top": _GIVEN},
+    "properties": {"num_results": _PRESENT, "top": _PRESENT},
 }
 
 
@@ -54,8 +54,8 @@ def warnings_of(embeddings: Embeddings | None) -> dict[str, Any]:
     """Return the field of an answer that says what is wrong with texts; empty if nothing is."""
     if embeddings is None or not embeddings.unknown:
         return {}
-    places = list(embeddings.unknown)
-    return {"warnings": [{"code": "unknown_tokens", "message": _UNKNOWN, "inputs": places}]}
+    positions = list(embeddings.unknown)
+    return {"warnings": [{"code": "unknown_tokens", "message": _UNKNOWN, "inputs": positions}]}
 
 
 class Native(Api):
@@ -125,11 +125,11 @@ class Embed(EmbeddingOperation):
         field = "text" if texts is None else "texts"
         inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
         embeddings = self.embed(call, inputs, field=field, dimensions=values.get("size"))
-        rows, more = self.shaped(embeddings.vectors, values)
+        rows, extra = self.shaped(embeddings.vectors, values)
         return json_response(
             {
                 **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
-                **more,
+                **extra,
                 "tokens": sum(embeddings.tokens),
                 "vector_space": embeddings.vector_space,
                 **warnings_of(embeddings),
@@ -164,7 +164,7 @@ class Similar(EmbeddingOperation):
             Field("filter", filter_type(index), "Which metadata an entry must have."),
             Field(
                 "mode",
-                Choice(tuple(each.mode for each in self.choices)),
+                Choice(tuple(search.mode for search in self.choices)),
                 "The kind of vectors to search: that of the model, or of one of the models.",
                 default=self.mode,
             ),
@@ -173,17 +173,17 @@ class Similar(EmbeddingOperation):
         )
 
     def chosen(self, request: Request) -> Operation:
-        for other in self.choices[1:]:
+        for search in self.choices[1:]:
             # Hardly a request for another mode holds the word, so hardly one is parsed twice.
-            asked = f'"{other.mode}"'.encode() in request.body
-            if asked and parse_object(request.body).get("mode") == other.mode:
-                return other
+            is_named = f'"{search.mode}"'.encode() in request.body
+            if is_named and parse_object(request.body).get("mode") == search.mode:
+                return search
         return self
 
     @property
     def choices(self) -> Sequence[Similar]:
-        others = [search for search in self.counterparts.values() if isinstance(search, Similar)]
-        return (self, *(search for search in others if search.model.search_index is not None))
+        searches = [search for search in self.counterparts.values() if isinstance(search, Similar)]
+        return (self, *(search for search in searches if search.model.search_index is not None))
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
@@ -261,19 +261,19 @@ class ChunkDocument(EmbeddingOperation):
     summary = "Divide a document into chunks, without embedding them."
 
     def fields(self) -> tuple[Field, ...]:
-        most = self.engine.limits.max_tokens
+        max_tokens = self.engine.limits.max_tokens
         formats = Choice(("text", "markdown", "html"))
         return (
             Field("text", TextType(MAX_DOCUMENT), "The document.", required=True),
             Field("format", formats, "What the document is written in.", default="text"),
             Field(
                 "chunk_tokens",
-                Integer(1, most),
+                Integer(1, max_tokens),
                 "The most tokens of a chunk. By default 256, or what the model takes.",
             ),
             Field(
                 "overlap_tokens",
-                Integer(0, most),
+                Integer(0, max_tokens),
                 "The most tokens that a chunk repeats of the one before it. By default 32, or "
                 "half of chunk_tokens.",
             ),
@@ -311,7 +311,7 @@ def filter_type(index: SearchIndex | None) -> JsonType:
 
 
 class Health(Described):
-    """Whether requests can be served: the model is loaded before the first one is taken."""
+    """A report that requests can be served: the model is loaded before the first one is taken."""
 
     api = Native
     name = "health"

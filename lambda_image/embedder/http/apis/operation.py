@@ -40,7 +40,7 @@ class ServedModel(NamedTuple):
 
 
 class Api:
-    """How an API reports errors."""
+    """An API, with the statuses and the form of its errors."""
 
     name: str
 
@@ -79,7 +79,11 @@ class Api:
     @classmethod
     def status(cls, error: type[errors.AnswerableError]) -> int:
         """Return the HTTP status of a kind of error."""
-        return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
+        return next(
+            cls.statuses[error_class]
+            for error_class in error.__mro__
+            if error_class in cls.statuses
+        )
 
     #: The statuses that errors of a well-formed request may have.
     error_statuses: ClassVar[tuple[int, ...]] = (400, 413, 500, 503)
@@ -236,11 +240,11 @@ class EmbeddingOperation(Operation):
         options, limits = options or call.values, self.engine.limits
         dimensions = dimensions or options.get("dimensions")
         dtype, encoding = options.get("output_dtype", ""), options.get("encoding_format", "float")
-        most = None
+        limit = None
         if self.answers_vectors and dimensions is not None:
             check_batch(inputs.number, dimensions, dtype, encoding, field=field)
             if self._dense:
-                most = most_different(dimensions, dtype, encoding)
+                limit = most_different(dimensions, dtype, encoding)
         prompt = choose_prompt(options, limits, alias=alias)
         if prompt is None and default_prompt in limits.prompts:
             prompt = default_prompt
@@ -252,7 +256,7 @@ class EmbeddingOperation(Operation):
             truncate=truncation(options),
             normalize=options.get("normalize", True),
             add_special_tokens=options.get("add_special_tokens", False),
-            most_different=most,
+            most_different=limit,
             deadline=call.request.deadline,
         )
         try:
@@ -283,14 +287,14 @@ class Described(Operation):
     """Describes the model, and under their tasks those that are served besides it."""
 
     def respond(self, _call: Call, /) -> Response:
-        others = {
+        descriptions = {
             task: operation.description()
             for task, operation in self.counterparts.items()
             if isinstance(operation, Described)
         }
         manifest = self.model.loaded.manifest
         headers = {f"x-{manifest.space_kind}-space": manifest.space}
-        return json_response({**self.description(), **others}, headers=headers)
+        return json_response({**self.description(), **descriptions}, headers=headers)
 
     def description(self) -> dict[str, Any]:
         """Return what is said of the model."""
@@ -309,7 +313,7 @@ def is_given(body: bytes, name: str, *, instead_of: tuple[str, ...]) -> bool:
     return (
         isinstance(value, dict)
         and name in value
-        and all(value.get(other) is None for other in instead_of)
+        and all(value.get(field) is None for field in instead_of)
     )
 
 

@@ -104,8 +104,8 @@ class Rerank(ScoringOperation):
         self._of_documents = InfinityRerank(model)
 
     def chosen(self, request: Request) -> Operation:
-        asked = is_given(request.body, "documents", instead_of=("texts",))
-        return self._of_documents if asked else self
+        has_documents = is_given(request.body, "documents", instead_of=("texts",))
+        return self._of_documents if has_documents else self
 
     @property
     def choices(self) -> Sequence[Operation]:
@@ -174,7 +174,7 @@ class Predict(ScoringOperation):
         orders = np.argsort(-work.vectors, axis=1, kind="stable").tolist()
         rows = scores.reshape(len(pairs), len(labels)).tolist()
         answer = [
-            [{"score": row[place], "label": labels[place]} for place in order]
+            [{"score": row[label_number], "label": labels[label_number]} for label_number in order]
             for row, order in zip(rows, orders, strict=True)
         ]
         return json_response(answer if is_list else answer[0], headers=score_headers(work, call))
@@ -199,7 +199,9 @@ class PairsType(JsonType):
             raise self.error(value, name)
         if isinstance(value[0], str):
             return [self._pair(value, name)], False
-        return [self._pair(pair, f"{name}[{place}]") for place, pair in enumerate(value)], True
+        return [
+            self._pair(pair, f"{name}[{position}]") for position, pair in enumerate(value)
+        ], True
 
     def _pair(self, value: object, name: str) -> tuple[str, str]:
         if not isinstance(value, list) or len(value) != 2:
@@ -229,7 +231,7 @@ class CohereRerank(ScoringOperation):
     api: type[Api] = Cohere
     name = "cohere_rerank"
     version = "2"
-    kind = "list"
+    object_name = "list"
     summary = "Rank documents for a query, with Cohere's API."
     truncate_hint = 'Send "truncate": true to have the document cut.'
 
@@ -291,7 +293,7 @@ class CohereRerank(ScoringOperation):
         return json_response(
             {
                 "id": call.record.id,
-                "object": self.kind,
+                "object": self.object_name,
                 "model": self.reranker.manifest.model.name,
                 "results": [
                     {
@@ -329,7 +331,7 @@ class InfinityRerank(FirstRerank):
     """The same at `/rerank`, which infinity's, vLLM's and other clients call."""
 
     name = "infinity_rerank"
-    kind = "rerank"
+    object_name = "rerank"
     summary = "Rank documents for a query, in the shape of infinity's API."
 
 
@@ -352,7 +354,9 @@ class DocumentsType(JsonType):
             raise self.error(value, name)
         if not value:
             raise errors.EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
-        return [self._document(entry, f"{name}[{place}]") for place, entry in enumerate(value)]
+        return [
+            self._document(entry, f"{name}[{position}]") for position, entry in enumerate(value)
+        ]
 
     def _document(self, value: object, name: str) -> str:
         if isinstance(value, dict):
@@ -405,7 +409,9 @@ def routes(scoring: ScoringEntry) -> dict[str, dict[str, type[Operation]]]:
     """Return the routes of a reranker; several labels give no order to rank by."""
     several = len(scoring.labels) > 1
     return {
-        path: kinds for path, kinds in ROUTES.items() if not (several and path.endswith("/rerank"))
+        path: methods
+        for path, methods in ROUTES.items()
+        if not (several and path.endswith("/rerank"))
     }
 
 

@@ -38,11 +38,11 @@ class Candidate(NamedTuple):
 
     match: IndexMatch
     ranks: dict[str, int]
-    #: By the mode of the search; and `fused` or `rerank`, where it was.
+    #: Scores by the mode of the search, and that of `fused` or `rerank`, where it was.
     scores: dict[str, float]
 
 
-class _Laps(dict[str, float]):
+class _StageTimes(dict[str, float]):
     """The milliseconds of each stage."""
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class _Laps(dict[str, float]):
 
     def end(self, stage: str) -> None:
         """Add the time since the last end to a stage."""
-        last, self._last = self._last, time.perf_counter()
-        self[stage] = self.get(stage, 0.0) + (self._last - last) * 1000
+        previous, self._last = self._last, time.perf_counter()
+        self[stage] = self.get(stage, 0.0) + (self._last - previous) * 1000
 
 
 class Search(EmbeddingOperation):
@@ -118,19 +118,19 @@ class Search(EmbeddingOperation):
                 'This endpoint has no reranker: "rerank" must be false; found true.', field="rerank"
             )
         modes = [*self._searches] if values["mode"] == _HYBRID else [values["mode"]]
-        laps = _Laps()
+        times = _StageTimes()
         lists: dict[str, list[IndexMatch]] = {}
         warned: dict[str, Any] = {}
         for mode in modes:
-            lists[mode] = self._found(mode, candidates, call, laps)
+            lists[mode] = self._found(mode, candidates, call, times)
             warned |= warnings_of(call.record.embeddings)
         ranked = fused(lists)[:candidates]
         if len(lists) > 1:
-            laps.end("fuse")
+            times.end("fuse")
         reranker = self._reranker if values["rerank"] else None
         if reranker is not None:
             ranked = self._reranked(reranker, ranked, call)
-            laps.end("rerank")
+            times.end("rerank")
         spaces = {mode: self._index(mode).vector_space for mode in modes}
         space = spaces[modes[0]]
         return json_response(
@@ -139,7 +139,7 @@ class Search(EmbeddingOperation):
                 "vector_space": space,
                 "sparse_space": spaces.get("sparse"),
                 "score_space": None if reranker is None else reranker.manifest.space,
-                "timings": {stage: round(spent, 3) for stage, spent in laps.items()},
+                "timings": {stage: round(spent, 3) for stage, spent in times.items()},
                 **warned,
             },
             headers={"x-vector-space": space},
@@ -148,18 +148,18 @@ class Search(EmbeddingOperation):
     def _index(self, mode: str) -> Any:
         return self._searches[mode].model.search_index
 
-    def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[IndexMatch]:
+    def _found(self, mode: str, count: int, call: Call, times: _StageTimes) -> list[IndexMatch]:
         embed, search = ("embed", "index") if mode == "dense" else (mode, mode)
-        found = self._searches[mode].find(
+        matches = self._searches[mode].find(
             call,
             self._index(mode),
             call.values["query"],
             count,
             field="query",
-            embedded=partial(laps.end, embed),
+            embedded=partial(times.end, embed),
         )
-        laps.end(search)
-        return found
+        times.end(search)
+        return matches
 
     def _reranked(self, reranker: Reranker, ranked: list[Candidate], call: Call) -> list[Candidate]:
         """Return the candidates by the reranker's scores; equal ones stay in their order."""
@@ -183,9 +183,9 @@ class Search(EmbeddingOperation):
         # The record has the work of one model; this is most of it.
         call.record.embeddings = scores.work
         best = scores.best_first()
-        for place, score in best:
-            ranked[place].scores["rerank"] = score
-        return [ranked[place] for place, _ in best]
+        for position, score in best:
+            ranked[position].scores["rerank"] = score
+        return [ranked[position] for position, _ in best]
 
 
 def operation(routes: Mapping[str, Mapping[str, Operation]]) -> Search:
@@ -205,18 +205,18 @@ def fused(lists: Mapping[str, Sequence[IndexMatch]]) -> list[Candidate]:
 
     Of equal sums, the entry of the earlier list, and in it of the better rank, is first.
     """
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     for mode, matches in lists.items():
         for rank, match in enumerate(matches, start=1):
-            candidate = found.setdefault(match.id, Candidate(match, {}, {}))
+            candidate = candidates.setdefault(match.id, Candidate(match, {}, {}))
             candidate.ranks[mode] = rank
             candidate.scores[mode] = match.score
     if len(lists) == 1:
-        return [*found.values()]
-    for candidate in found.values():
-        places = candidate.ranks.values()
-        candidate.scores["fused"] = sum(1 / (FUSION_CONSTANT + rank) for rank in places)
-    return sorted(found.values(), key=lambda candidate: -candidate.scores["fused"])
+        return [*candidates.values()]
+    for candidate in candidates.values():
+        ranks = candidate.ranks.values()
+        candidate.scores["fused"] = sum(1 / (FUSION_CONSTANT + rank) for rank in ranks)
+    return sorted(candidates.values(), key=lambda candidate: -candidate.scores["fused"])
 
 
 def _result(candidate: Candidate) -> dict[str, Any]:

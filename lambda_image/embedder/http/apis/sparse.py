@@ -88,11 +88,11 @@ class SparseInfo(tei.TeiInfo):
 
     def description(self) -> dict[str, Any]:
         """See `tei.TeiInfo`; a vector's size in an answer depends on its text."""
-        found = super().description()
+        description = super().description()
         for name in ("dimensions", "max_batch_sizes", "max_client_batch_size"):
-            del found[name]
+            del description[name]
         return {
-            **found,
+            **description,
             "model_type": {"embedding": {"pooling": "splade"}},
             "vocabulary_size": self.engine.limits.full_dimensions,
         }

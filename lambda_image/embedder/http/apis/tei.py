@@ -169,10 +169,10 @@ class Similarity(EmbeddingOperation):
     def fields(self) -> tuple[Field, ...]:
         limits = self.engine.limits
         text = TextType(limits.max_characters)
-        others = InputsType(text, single=False)
+        sentences = InputsType(text, single=False)
         inputs = (
             Field("source_sentence", text, "The sentence to compare.", required=True),
-            Field("sentences", others, "The sentences to compare it with.", required=True),
+            Field("sentences", sentences, "The sentences to compare it with.", required=True),
         )
         self._parameters = Object((*truncation_fields(limits), prompt_name_field(limits)))
         return (

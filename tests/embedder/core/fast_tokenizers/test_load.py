@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedder.core.errors import ArtifactError
-from embedder.core.fast_tokenizers import KINDS, load
+from embedder.core.fast_tokenizers import TOKENIZER_KINDS, load
 from embedder.core.fast_tokenizers.bpe import BytePairEncoding
 from embedder.core.fast_tokenizers.byte_level import ByteLevel
 from embedder.core.fast_tokenizers.fallback import LibraryTokenizer
@@ -135,7 +135,7 @@ def test_equal_ids_of_two_words_take_room_once(request, name, first, second):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("characters", f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"),
+        ("characters", f"of kind 'characters'.*{TOKENIZER_KINDS[0]}.*{TOKENIZER_KINDS[-1]}"),
         ("tokenizers", r"tokenizer\.json cannot be read as a tokenizer"),
     ],
 )
