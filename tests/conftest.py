@@ -94,7 +94,7 @@ def clone(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """Return the folder of all-MiniLM-L6-v2, which tests must not change."""
-    return find_source("all-MiniLM-L6-v2").folder
+    return find_source("all-MiniLM-L6-v2").folder.path
 
 
 @pytest.fixture(scope="session")

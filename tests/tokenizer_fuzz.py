@@ -81,7 +81,7 @@ def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
     for path in files:
         yield str(path), path.read_bytes()
     if not files:
-        folder = find_source("all-MiniLM-L6-v2").folder
+        folder = find_source("all-MiniLM-L6-v2").folder.path
         yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
         yield "Gemma's kind, full size", gemma_tokenizer()
         for name, size in FULL_SIZES.items():

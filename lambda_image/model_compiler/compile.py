@@ -19,12 +19,11 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept, with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
-from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.exports import Kind, why_not_compiled
-from model_compiler.model.folder import check_kind
+from model_compiler.model.exports import Kind
+from model_compiler.model.folder import ModelFolder
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
@@ -111,15 +110,15 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
     return content
 
 
-def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
+def _read(folder: ModelFolder, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
-    check_kind(folder)
-    reading = reading_of(folder, files_in(folder), options.precision)
+    folder.check_adapters()
+    reading = reading_of(folder, options.precision)
     export, reason = reading.export, reading.reason
     if export and reading.path == "weights":
         _note(f"There are no weights but those in {export.name}, which are compiled.")
     elif export:
-        reason = reason or why_not_compiled(folder)
+        reason = reason or folder.why_not_compiled
         why = reason or "There are no weights."
         _note(f"{why} The ready export {export.name} is used instead.")
     model = reading.read()

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
-from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.folder import check_kind
+from model_compiler.model.folder import ModelFolder
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
 from model_compiler.tokenizer import tables
@@ -71,17 +70,16 @@ class Inspection:
 def inspect_model(source: Source, precision: Precision | None = None) -> Inspection:
     """Inspect a model that `find_source` has found."""
     found = Inspection(source.name, source.revision, source.license)
-    found.attempt(lambda: check_kind(source.folder))
+    found.attempt(source.folder.check_adapters)
     if not found.compiles:
         return found
-    files = files_in(source.folder) if source.files is None else source.files
-    model = _read(source, files, precision, found)
+    model = _read(source.folder, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))
-        if source.files is None:
+        if source.folder.complete:
             found.attempt(model.check)
     if model is None:
-        found.problems += map(missing, _missing(files, found))
+        found.problems += map(missing, _missing(source.folder.files, found))
     if source.newest:
         found.notes.append(f"This is the newest commit: --revision {source.revision} pins it.")
     if source.entry and source.entry.license.must_be_accepted:
@@ -122,26 +120,23 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _read(
-    source: Source, files: Collection[str], precision: Precision | None, found: Inspection
-) -> Model | None:
+def _read(folder: ModelFolder, precision: Precision | None, found: Inspection) -> Model | None:
     """Read the model from what the compiler takes; None if that is not possible."""
-    folder, downloaded = source.folder, source.files is None
-    reading = found.attempt(lambda: reading_of(folder, files, precision, downloaded=downloaded))
+    reading = found.attempt(lambda: reading_of(folder, precision))
     if reading is None:  # modules.json cannot be read, whatever the rest is
         return None
     export, found.path = reading.export, reading.path
     if reading.path is None:
-        found.problems.append(reading.reason or _no_weights(files))
+        found.problems.append(reading.reason or _no_weights(folder.files))
         return None
     if export and reading.path == "weights":
         note = f"There are no weights but those in {export.name}, which are compiled."
-        if not downloaded:
+        if not folder.complete:
             note += " The compile checks that they fit; if not, it uses the export as it is."
         found.notes.append(note)
     elif export:
         found.export, found.instead_of_weights = export.name, reading.reason
-    if downloaded or reading.path == "weights":
+    if folder.complete or reading.path == "weights":
         return found.attempt(reading.read)
     missing = f"{export.name} itself" if export else "Its table"
     found.notes.append(f"{missing} was not downloaded and is checked by the compile.")

@@ -24,25 +24,26 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
-from model_compiler.files.config import ConfigFile
 from model_compiler.files.paths import files_in, linked_folder
-from model_compiler.model.folder import DOCUMENT_PROMPTS, read_modules
+from model_compiler.model.folder import (
+    DOCUMENT_PROMPTS,
+    MODULES_FILE,
+    ROUTER_FILE,
+    SETTINGS_FILE,
+    ModelFolder,
+)
 from model_compiler.source import Source
 
 #: The routes, and the prompts that sentence-transformers' encode_query and encode_document take.
 ROUTES = {"query": ("query",), "document": DOCUMENT_PROMPTS}
-MODULES, SENTENCES = "modules.json", "config_sentence_transformers.json"
 
 
-def routes_of(folder: Path) -> dict[str, Path]:
+def routes_of(folder: ModelFolder) -> dict[str, ModelFolder]:
     """Return a folder of links for each route; empty if the model has no Router."""
-    if not (folder / MODULES).exists():
+    if not folder.is_router:
         return {}
-    found = read_modules(folder)
-    if [kind for kind, _ in found][:1] != ["Router"]:
-        return {}
-    inside = found[0][1]
-    config = ConfigFile(inside / "router_config.json")
+    inside = folder.modules[0].folder
+    config = inside.config(ROUTER_FILE)
     types, structure = config.optional("types"), config.optional("structure")
     parameters = config.optional("parameters") or {}
     config.done()
@@ -56,32 +57,33 @@ def routes_of(folder: Path) -> dict[str, Path]:
             f"by name; found the routes {', '.join(structure) or 'none'}"
             + "".join(f", and {key}" for key in sorted(others))
         )
-    return {route: _route(folder, inside, types, structure[route], route) for route in ROUTES}
+    return {route: _route(folder, types, structure[route], route) for route in ROUTES}
 
 
-def _route(folder: Path, inside: Path, types: dict[str, str], names: list[str], route: str) -> Path:
+def _route(folder: ModelFolder, types: dict[str, str], names: list[str], route: str) -> ModelFolder:
     """Return a folder with the modules of a route, and then those after the Router."""
+    inside = folder.modules[0].folder.path
     if not isinstance(names, list) or not all(types.get(name) for name in names):
         raise SourceError(f"{inside}: the route {route} must list modules with a type each.")
-    shared = json.loads((folder / MODULES).read_text("utf-8"))[1:]
-    at = inside.relative_to(folder)
+    shared = folder.json(MODULES_FILE)[1:]
+    at = inside.relative_to(folder.path)
     own = [{"path": (at / name).as_posix(), "type": types[name]} for name in names]
     modules = [
         {**module, "idx": number, "name": str(number)}
         for number, module in enumerate([*own, *shared])
     ]
-    files = files_in(folder)
-    sentences = files.pop(SENTENCES, None)
-    del files[MODULES]
+    files = files_in(folder.path)
+    files.pop(SETTINGS_FILE, None)
+    del files[MODULES_FILE]
     linked = linked_folder(files)
-    (linked / MODULES).write_text(json.dumps(modules), "utf-8")
-    if sentences:
-        values = json.loads(sentences.read_text("utf-8"))
+    (linked / MODULES_FILE).write_text(json.dumps(modules), "utf-8")
+    config = folder.config(SETTINGS_FILE, optional=True)
+    if values := {key: config.optional(key) for key in config}:
         prompts = values.get("prompts") or {}
         named = [name for name in ROUTES[route] if name in prompts]
-        values["default_prompt_name"] = (named or [values.get("default_prompt_name")])[0]
-        (linked / SENTENCES).write_text(json.dumps(values), "utf-8")
-    return linked
+        values["default_prompt_name"] = (*named, values.get("default_prompt_name"))[0]
+        (linked / SETTINGS_FILE).write_text(json.dumps(values), "utf-8")
+    return ModelFolder.read(linked)
 
 
 #: The least share of texts with a query vector that is nearest to the document vector of the same
@@ -91,7 +93,7 @@ ALIGNED = 0.8
 
 def compile_routes(
     source: Source,
-    routes: Mapping[str, Path],
+    routes: Mapping[str, ModelFolder],
     output: Path,
     options: Options,
     *,

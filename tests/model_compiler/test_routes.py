@@ -12,6 +12,7 @@ from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.engine import Engine
 from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
+from model_compiler.model.folder import ModelFolder
 from model_compiler.routes import routes_of
 from tests.model_compiler.conftest import embed_each
 from tests.model_compiler.goldens.files import edit_json
@@ -43,8 +44,8 @@ def test_both_are_of_one_space(router, tmp_path, compile_tiny):
     both = compiled(router, tmp_path / "out")
     manifests = [artifact.manifest for artifact in both.values()]
     (space,) = {manifest.vector_space for manifest in manifests}
-    for route, folder in routes_of(router).items():
-        alone = shutil.copytree(folder, tmp_path / route)  # a link to elsewhere is refused
+    for route, folder in routes_of(ModelFolder.read(router)).items():
+        alone = shutil.copytree(folder.path, tmp_path / route)  # a link to elsewhere is refused
         assert compile_tiny(alone).manifest.vector_space != space
     (alignment,) = {json.dumps(manifest.fidelity["alignment"]) for manifest in manifests}
     assert json.loads(alignment)["texts"] == 250
@@ -140,4 +141,4 @@ def test_modules_before_a_router(router):
     """A Router that is not the first module is refused like any unknown module."""
     first = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
     edit_json(router / "modules.json", lambda modules: [first, *modules])
-    assert routes_of(router) == {}
+    assert routes_of(ModelFolder.read(router)) == {}

@@ -218,7 +218,7 @@ def real(cache: Path, name: str) -> Path:
     link = cache / name
     if not link.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(find_source(name).folder, target_is_directory=True)
+        link.symlink_to(find_source(name).folder.path, target_is_directory=True)
     return link
 
 

@@ -229,7 +229,7 @@ def measure(options: argparse.Namespace) -> Run:
     artifact, seconds = artifact_of(DEFAULT_MODEL), 0.5 if options.quick else 4.0
     servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
-        servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
+        servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder.path))
     rows: list[ReportRow] = []
 
     def sent(server: Server, kind: str, clients: int, seeds: Iterator[int]) -> Sent:

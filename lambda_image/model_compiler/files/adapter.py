@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import (
     StoredTensor,
     Weights,
@@ -49,8 +50,7 @@ INITIAL = (True, False, None, "eva", "gaussian", "orthogonal")
 
 
 class _Settings:
-    def __init__(self, path: Path) -> None:
-        config = ConfigFile(path)
+    def __init__(self, config: ConfigFile) -> None:
         config.require("peft_type", "LORA")
         for key in OFF.split():
             config.require(key, None, False, {}, [])
@@ -66,7 +66,7 @@ class _Settings:
         patterns = [config.optional(key) or {} for key in ("rank_pattern", "alpha_pattern")]
         if not all(isinstance(pattern, dict) for pattern in patterns):
             config.fail("rank_pattern and alpha_pattern", "objects", patterns)
-        self.path = path
+        self.path = config.path
         self.rank = config.integer("r", 8)
         self.alpha = config.number("lora_alpha", 8)
         self.ranks, self.alphas = patterns
@@ -114,31 +114,31 @@ def _matches(selection: str | list[str], module: str) -> bool:
     return any(f".{module}".endswith(f".{name}") for name in selection)
 
 
-def refuse_adapter(folder: Path) -> None:
+def refuse_adapter(folder: ConfigFolder) -> None:
     """Refuse an adapter of another model than an embedding model."""
-    if (folder / ADAPTER_FILE).exists():
+    if folder.has(ADAPTER_FILE):
         raise UnsupportedModelError(
             f"{folder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
             f"model. {MERGE}"
         )
 
 
-def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
+def merged_tensors(folder: ConfigFolder) -> dict[str, StoredTensor]:
     """Return the tensors of a base with the adapter in the same folder."""
     try:
         return _merged(folder)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{error} {MERGE}") from error
     except re.error as error:
-        raise SourceError(f"{folder / ADAPTER_FILE} has a wrong pattern: {error}.") from error
+        raise SourceError(f"{folder.path / ADAPTER_FILE} has a wrong pattern: {error}.") from error
 
 
-def _merged(folder: Path) -> dict[str, StoredTensor]:
-    settings = _Settings(folder / ADAPTER_FILE)
-    path = folder / ADAPTER_WEIGHTS
+def _merged(folder: ConfigFolder) -> dict[str, StoredTensor]:
+    settings = _Settings(folder.config(ADAPTER_FILE))
+    path = folder.path / ADAPTER_WEIGHTS
     stored = modern_names(open_tensors(path))
-    adapter = Weights(folder, tensors=stored)
-    base = modern_names(stored_tensors(folder))
+    adapter = Weights(folder.path, tensors=stored)
+    base = modern_names(stored_tensors(folder.path))
     layers, plain = dict[str, list[str]](), dict[str, str]()
     for name in stored:
         module, lora, part = name.removeprefix(PREFIX).rpartition(".lora_")

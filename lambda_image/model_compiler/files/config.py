@@ -8,12 +8,14 @@ that of any model that is known (the largest are in the comments), and low enoug
 asks for takes seconds, and no more memory than a machine has.
 """
 
+import io
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 
@@ -151,10 +153,10 @@ class ConfigFile:
     Each key is read once, by the method for its type; `done` then raises if a key was not read.
     """
 
-    def __init__(self, path: Path, *, optional: bool = False) -> None:
-        """Read the file; an optional file that is missing is an empty object."""
+    def __init__(self, path: Path, value: Any = None) -> None:
+        """Read the file, unless its `value` was read before."""
         self.path = path
-        value = {} if optional and not path.exists() else read_json(path)
+        value = read_json(path) if value is None else value
         if not isinstance(value, dict):
             raise SourceError(f"{path} must hold a JSON object; found {_shown(value)}.")
         self._values: dict[str, Any] = value
@@ -255,21 +257,23 @@ def read_json(path: Path) -> Any:
 
     NaN, Infinity and half of a surrogate pair are refused, although Python accepts them.
     """
-    require_file(path)
-    check_most(f"{path}", path.stat().st_size, BYTES_OF.get(path.name, BYTES), "bytes")
+    content = read_file(path, BYTES_OF.get(path.name, BYTES))
     try:
-        text = path.read_text("utf-8")
+        text = unified_lines(content)
         value = json.loads(text, parse_constant=_reject_constant)
         if "\\ud" in text.lower():  # an escape that may be half of a pair
             json.dumps(value, ensure_ascii=False).encode()
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
     # A ValueError is bad UTF-8, bad JSON, half of a pair, or an integer of over 4,300 digits.
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is not JSON: {error}.") from error
     if path.name != "tokenizer.json":  # which has other bounds
         _check_values(path, value)
     return value
+
+
+def unified_lines(content: bytes) -> str:
+    """Decode UTF-8, with a line feed at each end of a line; raises a ValueError."""
+    return io.StringIO(content.decode("utf-8"), newline=None).getvalue()
 
 
 #: How a file begins that a clone has without Git LFS.
@@ -304,21 +308,36 @@ def missing(path: Path | str) -> str:
 
 
 def require_file(path: Path) -> None:
-    """Check that a path is a regular file: reading a device or a pipe may never end."""
+    """Check that a path is a file that can be read, for a library that opens it."""
+    with _opened(path):
+        pass
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the content of a file of at most so many bytes."""
+    with _opened(path) as file:
+        check_most(f"{path}", path.stat().st_size, most, "bytes")
+        return file.read()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file: reading a device or a pipe may never end."""
     if not path.exists():
         raise SourceError(missing(path))
     if not path.is_file():
         raise SourceError(f"{path} is not a regular file.")
     try:
         with path.open("rb") as file:
-            start = file.read(len(POINTER))
+            if file.read(len(POINTER)) == POINTER:
+                raise SourceError(
+                    f"{path} is a pointer of Git LFS, without the file's content. Run `git lfs "
+                    "pull` in the clone, or download the file."
+                )
+            file.seek(0)
+            yield file
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
-    if start == POINTER:
-        raise SourceError(
-            f"{path} is a pointer of Git LFS, without the file's content. Run `git lfs pull` in "
-            "the clone, or download the file."
-        )
 
 
 def inner_path(folder: Path, name: str, *, where: Path) -> Path:

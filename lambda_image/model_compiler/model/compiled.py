@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from model_compiler.files.adapter import ADAPTER_FILE, merged_tensors
 from model_compiler.files.export_weights import ExportWeights
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
@@ -26,7 +27,7 @@ ROWS_FILE = "model.onnx.rows"
 class CompiledModel(OwnModel):
     """A model with a graph that the compiler builds from its weights."""
 
-    encoder_folder: Path
+    encoder: ConfigFolder
     #: The export with the encoder's weights as initializers; None if there are weights.
     export: Path | None = None
     architecture: Architecture
@@ -76,13 +77,13 @@ class CompiledModel(OwnModel):
     def _weights(
         self, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
     ) -> tuple[Weights, list[Weights]]:
-        folder = self.encoder_folder
+        folder = self.encoder.path
         encoder: Weights
         if self.export:
             encoder = ExportWeights(self.export, values=values, progress=progress)
         else:
-            adapted = (folder / ADAPTER_FILE).exists()
-            tensors = merged_tensors(folder) if adapted else stored_tensors(folder)
+            adapted = self.encoder.has(ADAPTER_FILE)
+            tensors = merged_tensors(self.encoder) if adapted else stored_tensors(folder)
             if not isinstance(self.head, Head) and self.head.file:
                 file = folder / self.head.file
                 head = open_tensors(file)

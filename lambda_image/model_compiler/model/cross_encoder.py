@@ -7,16 +7,16 @@ language model that says yes or no after a template with the query and the passa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
 
 from embedder.core.artifact import ScoringEntry
-from model_compiler.errors import UnsupportedModelError
+from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import refuse_adapter
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
@@ -32,13 +32,15 @@ from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
     LANGUAGE_MODEL,
+    MODULES_FILE,
     NEXT_TOKEN,
     SCORES,
+    SETTINGS_FILE,
     UNPOOLED,
-    plain_architecture,
+    ModelFolder,
+    Module,
     read_family,
     read_max_tokens,
-    read_modules,
     read_named_prompts,
 )
 from model_compiler.model.modules import (
@@ -68,7 +70,6 @@ ACTIVATIONS = {
 #: Labels of a model that names none: transformers' default.
 DEFAULT_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}
 MAX_LABELS = 1000
-SETTINGS_FILE = "config_sentence_transformers.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +164,12 @@ class NextTokenHead(ScoreHead):
         return {f"{self.out}.weight": row[np.newaxis]}
 
 
-def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
+def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT8) -> CompiledModel:
     """Read a cross-encoder's folder, of which the weights are compiled to `precision`."""
     encoder, logit, after = _modules(folder)
     refuse_adapter(encoder)
-    config = ConfigFile(encoder / "config.json")
-    generates = logit is not None or plain_architecture(folder).endswith(LANGUAGE_MODEL)
+    config = encoder.config("config.json")
+    generates = logit is not None or folder.plain_architecture.endswith(LANGUAGE_MODEL)
     classifier: Head | ScoreHead | None = None
     if after:
         classifier = _head_of_modules(config, after)
@@ -205,7 +206,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         prompts=Prompts(texts={}, default=None),
         tokenizer=tokenizer,
         normalized=True,
-        encoder_folder=encoder,
+        encoder=encoder,
         architecture=architecture,
         head=head,
         precision=precision,
@@ -218,25 +219,24 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
     )
 
 
-def _modules(folder: Path) -> tuple[Path, Path | None, list[tuple[str, Path]]]:
+def _modules(folder: ModelFolder) -> tuple[ConfigFolder, ConfigFolder | None, Sequence[Module]]:
     """Return the encoder's folder, that of a LogitScore, and the modules of another head."""
-    if not (folder / "modules.json").exists():
+    if not folder.has_modules:
         return folder, None, []
-    modules = read_modules(folder)
-    kinds = [kind for kind, _ in modules]
+    modules, kinds = folder.modules, folder.kinds
     if kinds in (["Transformer"], ["Transformer", "LogitScore"]):
-        return modules[0][1], modules[1][1] if len(modules) > 1 else None, []
+        return modules[0].folder, modules[1].folder if len(modules) > 1 else None, []
     pooled = kinds[:2] == ["Transformer", "Pooling"] and kinds[2:][-1:] == ["Dense"]
     if not pooled or set(kinds[2:]) - {"Dense", "LayerNorm"}:
         raise UnsupportedModelError(
-            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; of a "
+            f"{folder.path / MODULES_FILE} lists {', '.join(kinds) or 'no modules'}; of a "
             "cross-encoder, the compiler can express a Transformer alone, with a LogitScore, or "
             "with a Pooling, any number of Dense and LayerNorm, and a Dense."
         )
-    return modules[0][1], None, modules[1:]
+    return modules[0].folder, None, modules[1:]
 
 
-def _head_of_modules(config: ConfigFile, modules: Sequence[tuple[str, Path]]) -> Head:
+def _head_of_modules(config: ConfigFile, modules: Sequence[Module]) -> Head:
     """Return the head of a Pooling and the modules after it, of which the last gives the scores."""
     _, size = _family(config)
     (_, pooled), *others = modules
@@ -257,15 +257,15 @@ def _head_of_modules(config: ConfigFile, modules: Sequence[tuple[str, Path]]) ->
         width = dense.outputs
     if width > MAX_LABELS:
         raise UnsupportedModelError(
-            f"{others[-1][1]}: out_features is {width}; a cross-encoder may have 1 to "
+            f"{others[-1].folder.path}: out_features is {width}; a cross-encoder may have 1 to "
             f"{MAX_LABELS} labels."
         )
     return Head(pooling=pooling, modules=tuple(read), dimensions=width, scores=True)
 
 
 def _next_token_head(
-    encoder: Path,
-    logit: Path | None,
+    encoder: ConfigFolder,
+    logit: ConfigFolder | None,
     tokenizer: TokenizerFile,
     architecture: Architecture,
     *,
@@ -274,16 +274,19 @@ def _next_token_head(
     """Return the head of a LogitScore, or of a plain folder: the logit of yes minus that of no."""
     if not isinstance(architecture, LlamaConfig) or not architecture.causal:
         raise UnsupportedModelError(
-            f"{encoder / 'config.json'}: of the language models that are cross-encoders, the "
+            f"{encoder.path / 'config.json'}: of the language models that are cross-encoders, the "
             f"compiler can express qwen3 with a causal mask; found {architecture.name}."
         )
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
-    config = ConfigFile(encoder / "tokenizer.json" if logit is None else logit / "config.json")
     if logit is None:
         token, other = library.token_to_id("yes"), library.token_to_id("no")
         if token is None or other is None:
-            config.fail("vocab", "a vocabulary with the tokens yes and no", None)
+            raise SourceError(
+                f"{encoder.path / 'tokenizer.json'}: vocab must be a vocabulary with the tokens "
+                "yes and no; found null."
+            )
     else:
+        config = logit.config("config.json")
         token = config.integer("true_token_id", least=0)
         other = config.integer("false_token_id", least=0) if config.has("false_token_id") else None
         config.optional("false_token_id")
@@ -321,7 +324,7 @@ def _labels(config: ConfigFile) -> tuple[str, ...]:
     return tuple(names[str(label)] for label in range(len(names)))
 
 
-def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
+def _activation(folder: ModelFolder, config: ConfigFile, *, labels: int) -> str:
     """Return the activation; of the files that may state it, the first decides."""
     inner = config.optional("sentence_transformers")
     if inner is not None and not isinstance(inner, dict):
@@ -332,7 +335,7 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
             f"{', '.join(unknown)}."
         )
     stated = (
-        ConfigFile(folder / SETTINGS_FILE, optional=True).optional("activation_fn"),
+        folder.config(SETTINGS_FILE, optional=True).optional("activation_fn"),
         (inner or {}).get("activation_fn"),
         config.optional("sbert_ce_default_activation_function"),
     )
@@ -347,9 +350,9 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
     return ACTIVATIONS[found]
 
 
-def _default_prompt(folder: Path) -> str:
+def _default_prompt(folder: ModelFolder) -> str:
     """Return the text that goes before each query; others must be asked for."""
-    config = ConfigFile(folder / SETTINGS_FILE, optional=True)
+    config = folder.config(SETTINGS_FILE, optional=True)
     texts, default = read_named_prompts(config)
     config.require("model_type", "CrossEncoder", None)
     # `keep_in_fp32_modules` changes what autocast does, and weights of a head are in float32 here.
@@ -359,7 +362,7 @@ def _default_prompt(folder: Path) -> str:
 
 
 def _pairs(
-    encoder: Path, tokenizer: TokenizerFile, architecture: Architecture, *, first_only: bool
+    encoder: ConfigFolder, tokenizer: TokenizerFile, architecture: Architecture, *, first_only: bool
 ) -> tuple[PairLayout, Architecture]:
     """Return the layout of a pair, and the architecture for such pairs.
 
@@ -374,8 +377,8 @@ def _pairs(
         architecture = replace(architecture, pair_types=layout.second_type == 1)
     elif layout.second_type:
         raise UnsupportedModelError(
-            f"{encoder / 'config.json'}: type_vocab_size must be 0 or 1 for a cross-encoder of "
-            f"model_type {architecture.name!r}; found {architecture.token_types}."
+            f"{encoder.path / 'config.json'}: type_vocab_size must be 0 or 1 for a cross-encoder "
+            f"of model_type {architecture.name!r}; found {architecture.token_types}."
         )
     return layout, architecture
 

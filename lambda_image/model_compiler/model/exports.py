@@ -9,7 +9,6 @@ The precision of each of several exports is in its name, as optimum and sentence
 transformers.js (https://huggingface.co/docs/transformers.js/guides/dtypes) have it.
 """
 
-import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -21,21 +20,16 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.export_weights import load_export
-from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import (
     POOLED,
     UNPOOLED,
-    encoder_folder_of,
-    is_normalized,
-    is_pooled,
+    ModelFolder,
     read_head,
     read_max_tokens,
-    read_modules,
     read_prompts,
 )
 from model_compiler.model.onnx_import import ImportedModel, foreign_operators
-from model_compiler.model.static import is_static
 from model_compiler.tokenizer.file import read_tokenizer
 
 
@@ -137,55 +131,17 @@ COUNTED_FROM_PADDING = (
 )
 
 
-def has_weights(folder: Path, files: Collection[str]) -> bool:
-    """Return whether a model has weights where its encoder is: in the first module's folder.
-
-    `files` are the paths of all its files, also of those that were not downloaded.
-    """
-    weights = [PurePosixPath(name) for name in files if ".safetensors" in PurePosixPath(name).name]
-    if not (folder / "modules.json").exists():
-        return any(len(path.parts) == 1 for path in weights)
-    try:
-        (kind, encoder), *_ = read_modules(folder) or [("", folder)]
-    except (SourceError, UnsupportedModelError):
-        # The error about the modules is more useful than one about weights.
-        return bool(weights)
-    if kind == "Router":  # whose routes have encoders
-        return bool(weights)
-    inside = PurePosixPath(os.path.relpath(encoder, folder))
-    return any(path.parent == inside for path in weights)
-
-
-def why_not_compiled(folder: Path) -> str | None:
-    """Return why the compiler cannot express a folder's model; None if it can.
-
-    A missing or damaged configuration returns None, because the error about it is more useful.
-    """
-    try:
-        if not is_static(folder):
-            architectures.parse(ConfigFile(encoder_folder_of(folder) / "config.json"))
-    except UnsupportedModelError as error:
-        return relative(error, folder)
-    except SourceError:
-        pass
-    return None
-
-
-def relative(error: Exception, folder: Path) -> str:
-    """Return a message for the manifest, which must not depend on where the folder is."""
-    return str(error).replace(f"{folder}{os.sep}", "")
-
-
-def read_export(folder: Path, choice: Choice) -> ImportedModel:
+def read_export(folder: ModelFolder, choice: Choice) -> ImportedModel:
     """Read the chosen export, with the full-precision one that it can be compared with."""
-    model = _read(folder, folder / choice.name)
-    reference = _read(folder, folder / choice.reference) if choice.reference else None
+    model = _read(folder, choice.name)
+    reference = _read(folder, choice.reference) if choice.reference else None
     if reference is None or reference.quantized:
         return model
     return replace(model, reference=reference)
 
 
-def _read(folder: Path, path: Path) -> ImportedModel:
+def _read(folder: ModelFolder, name: str) -> ImportedModel:
+    path = folder.path / name
     graph = load_export(path)
     if not graph.graph.node:
         raise SourceError(f"{path} is not an ONNX graph: it has no nodes.")
@@ -194,17 +150,15 @@ def _read(folder: Path, path: Path) -> ImportedModel:
             f"{path} needs operators that ONNX Runtime does not have: {', '.join(foreign[:5])}."
         )
     _check_inputs(path, graph)
-    has_modules = (folder / "modules.json").exists()
-    pooled = has_modules and is_pooled(folder)
+    pooled = folder.has_modules and folder.is_pooled
     output = _output(path, graph, pooled=pooled)
-    encoder = encoder_folder_of(folder)
-    config = ConfigFile(encoder / "config.json")
+    config = folder.encoder.config("config.json")
     rows = config.integer("vocab_size")
-    tokenizer = read_tokenizer(encoder, vocabulary_size=rows)
+    tokenizer = read_tokenizer(folder.encoder, vocabulary_size=rows)
     width = _width(output, config)
     head = None
     if output.name not in SENTENCES:
-        if not has_modules:
+        if not folder.has_modules:
             raise SourceError(
                 f"{path} has the output {output.name} but not {SENTENCES[0]}, and {folder} has no "
                 "modules.json that defines how its tokens are pooled."
@@ -215,14 +169,14 @@ def _read(folder: Path, path: Path) -> ImportedModel:
                 f"{folder}: include_prompt is false; the compiler can leave a prompt out of the "
                 "pooling of a model that it compiles from its weights, and not of an export."
             )
-    normalized = has_modules and is_normalized(folder)
+    normalized = folder.has_modules and folder.is_normalized
     first = _first_position(config)
     return ImportedModel(
         family="onnx",
         dimensions=head.dimensions if head else width,
         vocabulary_size=rows,
         max_tokens=read_max_tokens(
-            encoder,
+            folder.encoder,
             tokenizer,
             max_positions=_positions(config, first),
             output=POOLED if pooled else UNPOOLED,

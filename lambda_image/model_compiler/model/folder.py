@@ -7,16 +7,19 @@ supported.
 
 import json
 import math
+import os
 import re
 from collections.abc import Collection
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, Self
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
-from model_compiler.files.config import ConfigFile, conversion, harmless, inner_path, read_json
-from model_compiler.files.paths import file_sha256
+from model_compiler.files.config import ConfigFile, conversion, harmless, inner_path
+from model_compiler.files.folder import ConfigFolder
+from model_compiler.files.paths import file_sha256, files_in
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
@@ -31,6 +34,12 @@ from model_compiler.model.modules import (
 )
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from model_compiler.tokenizer.pairs import TEMPLATE_FILE, template_text
+
+MODULES_FILE, ROUTER_FILE = "modules.json", "router_config.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
+#: bge-m3's sparse head, which FlagEmbedding has as a pickle.
+SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
+CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 #: The names of document prompts in sentence-transformers, in its order, for models without a
 #: default. Texts without a prompt name are treated as documents; embedding them without the
@@ -84,33 +93,280 @@ SCORES = Output("sequence-classification", "logits", "scores")
 NEXT_TOKEN = Output("text-generation", "logits", "causal_logits")
 
 
+class Module(NamedTuple):
+    """An entry of `modules.json`: the name of its class, and its folder."""
+
+    kind: str
+    folder: ConfigFolder
+
+
+@dataclass(frozen=True)
+class ModelFolder(ConfigFolder):
+    """The folder of a model, and what its files say that it is. Each of them is read once.
+
+    A property whose file is missing or damaged raises the error; the docstring names exceptions.
+    """
+
+    #: The paths of all files, with slashes; also of those of a hub that were not downloaded.
+    files: frozenset[str] = frozenset()
+    #: Whether all of them are in the folder.
+    complete: bool = True
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a folder in which all files are."""
+        return cls(path, files=frozenset(files_in(path)))
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether it has a `modules.json`."""
+        return self.has(MODULES_FILE)
+
+    @cached_property
+    def modules(self) -> tuple[Module, ...]:
+        """The modules, of which none has code of its own, an argument or an unknown setting."""
+        path = self.path / MODULES_FILE
+        if not self.has_modules:
+            raise self._no_modules()
+        modules = self.json(MODULES_FILE)
+        if not isinstance(modules, list) or not all(map(_is_module, modules)):
+            raise SourceError(f"{path} must list modules, each with a type and a path.")
+        names = [str(module["name"]) for module in modules if "name" in module]
+        if len(set(names)) < len(names):
+            raise UnsupportedModelError(
+                f"{path}: each module must have a name of its own, because sentence-transformers "
+                f"replaces a module by the next one of its name; found {', '.join(names)}."
+            )
+        return tuple(self._module(path, module) for module in modules)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The class names of the modules."""
+        return [module.kind for module in self.modules]
+
+    def _no_modules(self) -> SourceError:
+        if self.has(PICKLED_HEAD):
+            pickle, target = self.path / PICKLED_HEAD, self.path / SPARSE_HEAD
+            return SourceError(
+                f"{pickle} is a pickle, which can run any code and is never opened. "
+                f"For sparse vectors, convert it with: {conversion(pickle, target)}"
+            )
+        names = sorted(path.name for path in self.path.iterdir())
+        listed = ", ".join(names[:8]) or "an empty folder"
+        return SourceError(
+            f"{self} is not a sentence-transformers folder: it has no modules.json. "
+            f"Found {listed}{', ...' if len(names) > 8 else ''}."
+        )
+
+    def _module(self, path: Path, module: dict[str, Any]) -> Module:
+        package, _, kind = module["type"].rpartition(".")
+        if package.partition(".")[0] != "sentence_transformers":
+            raise UnsupportedModelError(
+                f"{path} asks for the module {module['type']!r}, which is not one of "
+                "sentence-transformers. It is code of the model's own, for which "
+                "sentence-transformers needs trust_remote_code; the compiler never runs such code."
+            )
+        known = {"kwargs", "name", "path", "type"} | harmless(MODULES_FILE)
+        if unknown := sorted(set(module) - known):
+            raise UnsupportedModelError(
+                f"{path}: the module {kind} has settings that the compiler does not know: "
+                f"{', '.join(unknown)}."
+            )
+        if module.get("kwargs"):
+            raise UnsupportedModelError(
+                f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
+                "which the compiler cannot express."
+            )
+        inner_path(self.path, module["path"], where=path)
+        return Module(kind, self.within(module["path"]))
+
+    @cached_property
+    def chain(self) -> tuple[Module, ...]:
+        """The modules of an embedding model: an encoder, its pooling, and what follows."""
+        kinds = self.kinds
+        config = _transformer_file(self.modules[0].folder) if kinds[:1] == ["Transformer"] else None
+        # BERT's own pooling.
+        pooled = config is not None and config.optional("modality_config") == POOLED.modalities
+        start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
+        others = set(kinds[len(start) :])
+        if kinds[: len(start)] != start or others - {"Dense", "Dropout", "Normalize"}:
+            raise UnsupportedModelError(
+                f"{self.path / MODULES_FILE} lists {', '.join(kinds) or 'no modules'}; the "
+                "compiler can express a Transformer, then a Pooling, then any number of Dense, "
+                "Dropout and Normalize."
+            )
+        return self.modules
+
+    @property
+    def encoder(self) -> ConfigFolder:
+        """The folder of the first module, which must be a Transformer; or else the model's."""
+        return self.chain[0].folder if self.has_modules else self
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the encoder returns one vector per text.
+
+        sentence-transformers 6 states this in `sentence_bert_config.json`, without a Pooling.
+        """
+        return len(self.chain) == 1 or self.chain[1].kind != "Pooling"
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether the last module is a Normalize."""
+        return [module.kind for module in self.chain if module.kind != "Dropout"][-1] == "Normalize"
+
+    @property
+    def is_router(self) -> bool:
+        """Whether its modules begin with routes, of which each is a model."""
+        return self.has_modules and self.kinds[:1] == ["Router"]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a table with a vector per token: a module's, or model2vec's."""
+        if self.has_modules:
+            return self.kinds[:1] == ["StaticEmbedding"]
+        config = self.config("config.json", optional=True)
+        return bool(config.optional("model_type") == "model2vec")
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it is a sparse encoder.
+
+        sentence-transformers' folders say so. bge-m3 has modules of its dense vectors, so a folder
+        without modules, and with its sparse head, is of the sparse ones.
+        """
+        if self.has_modules or not self.has(SPARSE_HEAD):
+            return self.stated(SETTINGS_FILE, "model_type") == "SparseEncoder"
+        return True
+
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether its model scores pairs of texts.
+
+        One of older versions has no modules.json, and a classifier's architecture, or that of a
+        language model with a template for a query and a document.
+        """
+        kind = self.stated(SETTINGS_FILE, "model_type")
+        if isinstance(kind, str) or self.has_modules:
+            return kind == "CrossEncoder"
+        if self.plain_architecture.endswith(LANGUAGE_MODEL):
+            return re.search(r"""(["'])document\1""", template_text(self) or "") is not None
+        return self.plain_architecture.endswith(CLASSIFIER)
+
+    @property
+    def plain_architecture(self) -> str:
+        """The architecture of a folder without modules.json, as `config.json` says; else ""."""
+        names = self.stated("config.json", "architectures")
+        if self.has_modules or not (isinstance(names, list) and names):
+            return ""
+        return names[0] if isinstance(names[0], str) else ""
+
+    @cached_property
+    def adapters(self) -> tuple[Path, ...]:
+        """The adapters: at its root, and in its modules' folders; none in damaged modules.
+
+        In other folders a trainer keeps its checkpoints.
+        """
+        folders: list[ConfigFolder] = [self]
+        try:
+            for _, folder in self.modules:
+                routes = folder.stated(ROUTER_FILE, "types")
+                names = routes if isinstance(routes, dict) else ()
+                for name in names:
+                    inner_path(folder.path, name, where=folder.path / ROUTER_FILE)
+                folders += [folder, *map(folder.within, names)]
+        except (SourceError, UnsupportedModelError):
+            pass  # what reads the modules reports it
+        unique = dict.fromkeys(folder.path for folder in folders if folder.has(ADAPTER_FILE))
+        return tuple(path / ADAPTER_FILE for path in unique)
+
+    def check_adapters(self, name: str | None = None) -> None:
+        """Check that only its encoder has an adapter; `name` is the model's in the error."""
+        for adapter in self.adapters:
+            first = self.modules[:1] if self.has_modules else ()
+            if first and (first[0].kind, first[0].folder.path) != ("Transformer", adapter.parent):
+                raise UnsupportedModelError(
+                    f"{name or self.path} has an adapter ({adapter.relative_to(self.path)}) "
+                    f"besides its encoder; the compiler merges one of the encoder. {MERGE}"
+                )
+
+    @cached_property
+    def has_weights(self) -> bool:
+        """Whether it has weights where its encoder is: in the first module's folder.
+
+        Of damaged modules, weights anywhere: the error about them is more useful.
+        """
+        weights = [path for path in map(PurePosixPath, self.files) if ".safetensors" in path.name]
+        if not self.has_modules:
+            return any(len(path.parts) == 1 for path in weights)
+        try:
+            encoder = self.modules[0] if self.modules else Module("", self)
+        except (SourceError, UnsupportedModelError):
+            return bool(weights)
+        if encoder.kind == "Router":  # whose routes have encoders
+            return bool(weights)
+        inside = PurePosixPath(os.path.relpath(encoder.folder.path, self.path))
+        return any(path.parent == inside for path in weights)
+
+    @cached_property
+    def why_not_compiled(self) -> str | None:
+        """Why the compiler cannot express the model; None if it can.
+
+        Of a missing or damaged configuration None, because the error about it is more useful.
+        """
+        try:
+            if not self.is_static:
+                architectures.parse(self.encoder.config("config.json"))
+        except UnsupportedModelError as error:
+            return self.relative(error)
+        except SourceError:
+            pass
+        return None
+
+    def relative(self, error: Exception) -> str:
+        """Return a message for the manifest, which must not depend on where the folder is."""
+        return str(error).replace(f"{self.path}{os.sep}", "")
+
+
+def _is_module(module: Any) -> bool:
+    keys = ("type", "path")
+    return isinstance(module, dict) and all(isinstance(module.get(key), str) for key in keys)
+
+
+def _transformer_file(encoder: ConfigFolder) -> ConfigFile | None:
+    """Open the Transformer module's own file, by the name that it has; None without one."""
+    for name in TRANSFORMER_FILES:
+        if encoder.has(name) and len(config := encoder.config(name)):
+            return config
+    return None
+
+
 def read_model_folder(
-    folder: Path, precision: Precision = Precision.INT8, *, export: Path | None = None
+    folder: Path | ModelFolder, precision: Precision = Precision.INT8, *, export: Path | None = None
 ) -> CompiledModel:
-    """Read a folder of weights that are compiled to `precision`.
+    """Read the folder of an embedding model, or the one at a path, compiled to `precision`.
 
     `export` has the encoder's weights as initializers, if there are no others.
     """
-    encoder_folder = encoder_folder_of(folder)
-    if is_pooled(folder):
+    folder = ModelFolder.read(folder) if isinstance(folder, Path) else folder
+    encoder = folder.encoder
+    if folder.is_pooled:
         raise UnsupportedModelError(
             f"{folder} takes its vectors from BERT's own pooling (pooler_output), which the "
             "compiler can only take from a ready ONNX export."
         )
-    architecture = architectures.parse(ConfigFile(encoder_folder / "config.json"))
+    architecture = architectures.parse(encoder.config("config.json"))
     head = read_head(folder, hidden_size=architecture.hidden_size)
-    tokenizer = read_tokenizer(encoder_folder, vocabulary_size=architecture.vocabulary_size)
+    tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
     return CompiledModel(
         family=architecture.name,
         dimensions=head.dimensions,
         vocabulary_size=architecture.vocabulary_size,
-        max_tokens=read_max_tokens(
-            encoder_folder, tokenizer, max_positions=architecture.max_positions
-        ),
+        max_tokens=read_max_tokens(encoder, tokenizer, max_positions=architecture.max_positions),
         prompts=read_prompts(folder, normalized=head.normalized),
         tokenizer=tokenizer,
         normalized=head.normalized,
-        encoder_folder=encoder_folder,
+        encoder=encoder,
         export=export,
         architecture=architecture,
         head=head,
@@ -118,73 +374,35 @@ def read_model_folder(
     )
 
 
-def encoder_folder_of(folder: Path) -> Path:
-    """Return the folder of the first module, which must be a Transformer; or else the model's."""
-    return _modules(folder)[0][1] if (folder / "modules.json").exists() else folder
-
-
-def read_head(folder: Path, *, hidden_size: int) -> Head:
+def read_head(folder: ModelFolder, *, hidden_size: int) -> Head:
     """Read the modules after the encoder."""
-    modules = _modules(folder)
     pooling, dimensions = None, hidden_size
-    if not is_pooled(folder):
-        pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
+    if not folder.is_pooled:
+        pooling = read_pooling(folder.chain[1].folder, hidden_size=hidden_size)
         dimensions = pooling.dimensions(hidden_size)
-    dense: list[Dense] = []
+    layers: list[Dense] = []
     normalized = False
-    for kind, path in modules[2 if pooling else 1 :]:
+    for kind, inner in folder.chain[2 if pooling else 1 :]:
         if kind == "Dense":
-            module = read_dense(path, inputs=dimensions)
-            dense.append(replace(module, normalizes=normalized))
-            dimensions, normalized = module.outputs, False
+            dense = read_dense(inner, inputs=dimensions)
+            layers.append(replace(dense, normalizes=normalized))
+            dimensions, normalized = dense.outputs, False
         elif kind == "Normalize":
-            read_normalize(path)
+            read_normalize(inner)
             normalized = True
         else:
-            read_dropout(path)
-    return Head(pooling=pooling, modules=tuple(dense), dimensions=dimensions, normalized=normalized)
-
-
-def is_normalized(folder: Path) -> bool:
-    """Return whether the last module is a Normalize."""
-    return [kind for kind, _ in _modules(folder) if kind != "Dropout"][-1] == "Normalize"
-
-
-def is_pooled(folder: Path) -> bool:
-    """Return whether the encoder returns one vector per text.
-
-    sentence-transformers 6 states this in `sentence_bert_config.json`, without a Pooling module.
-    """
-    return len(_modules(folder)) == 1 or _modules(folder)[1][0] != "Pooling"
-
-
-def _modules(folder: Path) -> list[tuple[str, Path]]:
-    """Return the class name and the folder of each module."""
-    found = read_modules(folder)
-    kinds = [kind for kind, _ in found]
-    config = _transformer_file(found[0][1]) if kinds[:1] == ["Transformer"] else None
-    # BERT's own pooling.
-    pooled = config is not None and config.optional("modality_config") == POOLED.modalities
-    start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
-    if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Dropout", "Normalize"}:
-        raise UnsupportedModelError(
-            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; the compiler can "
-            "express a Transformer, then a Pooling, then any number of Dense, Dropout and "
-            "Normalize."
-        )
-    return found
-
-
-def _transformer_file(encoder: Path) -> ConfigFile | None:
-    """Open the Transformer module's own file, by the name that it has; None without one."""
-    for name in TRANSFORMER_FILES:
-        if (encoder / name).exists() and len(config := ConfigFile(encoder / name)):
-            return config
-    return None
+            read_dropout(inner)
+    return Head(
+        pooling=pooling, modules=tuple(layers), dimensions=dimensions, normalized=normalized
+    )
 
 
 def read_max_tokens(
-    folder: Path, tokenizer: TokenizerFile, *, max_positions: int | None, output: Output = UNPOOLED
+    folder: ConfigFolder,
+    tokenizer: TokenizerFile,
+    *,
+    max_positions: int | None,
+    output: Output = UNPOOLED,
 ) -> int:
     """Return the model's limit in tokens, including special tokens.
 
@@ -252,14 +470,14 @@ def _check_modalities(config: ConfigFile, expected: dict[str, Any]) -> None:
 
 
 def read_prompts(
-    folder: Path, *, model_type: str = "SentenceTransformer", normalized: bool
+    folder: ModelFolder, *, model_type: str = "SentenceTransformer", normalized: bool
 ) -> Prompts:
     """Read the prompts, and reject a model that needs the lengths of its vectors.
 
     The embedder's always have length 1, which keeps cosines and changes dot products and distances;
     `normalized` says that the model's own have it too.
     """
-    config = ConfigFile(folder / "config_sentence_transformers.json", optional=True)
+    config = folder.config(SETTINGS_FILE, optional=True)
     texts, default = read_named_prompts(config)
     config.require("model_type", model_type, None)
     if (shortened := config.optional("truncate_dim")) is not None:
@@ -275,7 +493,7 @@ def read_prompts(
                 f"{config.path}: similarity_fn_name is {json.dumps(stated)}, and modules.json has "
                 'no Normalize. The embedder gives vectors of length 1, which only "cosine" allows.'
             )
-    config.done("config_sentence_transformers.json")
+    config.done(SETTINGS_FILE)
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
     return Prompts(texts=texts, default=default)
@@ -292,94 +510,6 @@ def read_named_prompts(config: ConfigFile) -> tuple[dict[str, str], str | None]:
     return texts, default
 
 
-def read_modules(folder: Path) -> list[tuple[str, Path]]:
-    """Return the class name and the folder of each module."""
-    path = folder / "modules.json"
-    if not path.exists():
-        if (folder / PICKLED_HEAD).exists():
-            raise SourceError(
-                f"{folder / PICKLED_HEAD} is a pickle, which can run any code and is never opened. "
-                "For sparse vectors, convert it with: "
-                f"{conversion(folder / PICKLED_HEAD, folder / SPARSE_HEAD)}"
-            )
-        names = sorted(each.name for each in folder.iterdir())
-        found = ", ".join(names[:8]) or "an empty folder"
-        raise SourceError(
-            f"{folder} is not a sentence-transformers folder: it has no modules.json. "
-            f"Found {found}{', ...' if len(names) > 8 else ''}."
-        )
-    modules = read_json(path)
-    if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
-        raise SourceError(f"{path} must list modules, each with a type and a path.")
-    names = [str(module["name"]) for module in modules if "name" in module]
-    if len(set(names)) < len(names):
-        raise UnsupportedModelError(
-            f"{path}: each module must have a name of its own, because sentence-transformers "
-            f"replaces a module by the next one of its name; found {', '.join(names)}."
-        )
-    return [_module(folder, path, module) for module in modules]
-
-
-def _is_module(module: Any) -> bool:
-    keys = ("type", "path")
-    return isinstance(module, dict) and all(isinstance(module.get(key), str) for key in keys)
-
-
-def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
-    package, _, kind = module["type"].rpartition(".")
-    if package.partition(".")[0] != "sentence_transformers":
-        raise UnsupportedModelError(
-            f"{path} asks for the module {module['type']!r}, which is not one of "
-            "sentence-transformers. It is code of the model's own, for which sentence-transformers "
-            "needs trust_remote_code; the compiler never runs such code."
-        )
-    known = {"kwargs", "name", "path", "type"} | harmless("modules.json")
-    if unknown := sorted(set(module) - known):
-        raise UnsupportedModelError(
-            f"{path}: the module {kind} has settings that the compiler does not know: "
-            f"{', '.join(unknown)}."
-        )
-    if module.get("kwargs"):
-        raise UnsupportedModelError(
-            f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
-            "which the compiler cannot express."
-        )
-    return kind, inner_path(folder, module["path"], where=path)
-
-
-#: bge-m3's sparse head, which FlagEmbedding has as a pickle.
-SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
-CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
-
-
-def adapters_of(folder: Path) -> list[Path]:
-    """Return the adapters of a model: at its root, and in its modules' folders.
-
-    In other folders a trainer keeps its checkpoints.
-    """
-    parts = [folder]
-    try:
-        for _, part in read_modules(folder):
-            router = part / "router_config.json"
-            inner = _read(router, "types")
-            names = inner if isinstance(inner, dict) else ()
-            parts += [part, *(inner_path(part, name, where=router) for name in names)]
-    except (SourceError, UnsupportedModelError):
-        pass  # what reads the modules reports it
-    return [part / ADAPTER_FILE for part in dict.fromkeys(parts) if (part / ADAPTER_FILE).exists()]
-
-
-def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a model has no adapter but its encoder's; `name` is the model's in the error."""
-    for adapter in adapters_of(folder):
-        listed = read_modules(folder)[:1] if (folder / "modules.json").exists() else []
-        if listed and listed[0] != ("Transformer", adapter.parent):
-            raise UnsupportedModelError(
-                f"{name or folder} has an adapter ({adapter.relative_to(folder)}) besides its "
-                f"encoder; the compiler merges one of the encoder. {MERGE}"
-            )
-
-
 def read_family(config: ConfigFile, kind: str, families: Collection[str]) -> str:
     """Return the `model_type`, of which the compiler must be able to express models of a kind."""
     family = config.string("model_type")
@@ -389,45 +519,3 @@ def read_family(config: ConfigFile, kind: str, families: Collection[str]) -> str
             f"of {', '.join(sorted(families))}."
         )
     return family
-
-
-def is_sparse(folder: Path) -> bool:
-    """Return whether a folder is a sparse encoder's.
-
-    sentence-transformers' folders say so. bge-m3 has modules of its dense vectors, so a folder
-    without modules, and with its sparse head, is of the sparse ones.
-    """
-    if (folder / "modules.json").exists() or not (folder / SPARSE_HEAD).exists():
-        return _read(folder / "config_sentence_transformers.json", "model_type") == "SparseEncoder"
-    return True
-
-
-def is_cross_encoder(folder: Path) -> bool:
-    """Return whether a folder's model scores pairs of texts.
-
-    One of older versions has no modules.json, and a classifier's architecture, or that of a
-    language model with a template for a query and a document.
-    """
-    stated = _read(folder / "config_sentence_transformers.json", "model_type")
-    if isinstance(stated, str) or (folder / "modules.json").exists():
-        return stated == "CrossEncoder"
-    name = plain_architecture(folder)
-    if name.endswith(LANGUAGE_MODEL):
-        return re.search(r"""(["'])document\1""", template_text(folder) or "") is not None
-    return name.endswith(CLASSIFIER)
-
-
-def plain_architecture(folder: Path) -> str:
-    """Return the architecture of a folder without modules.json, as `config.json` says; else ""."""
-    names = _read(folder / "config.json", "architectures")
-    if (folder / "modules.json").exists() or not (isinstance(names, list) and names):
-        return ""
-    return names[0] if isinstance(names[0], str) else ""
-
-
-def _read(path: Path, key: str) -> object:
-    """Return a value; None if it or the file is missing or damaged, which other readers report."""
-    try:
-        return ConfigFile(path).optional(key)
-    except SourceError:
-        return None

@@ -16,6 +16,7 @@ from onnx import TensorProto
 from embedder.core.artifact import SEGMENTS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, linear
@@ -208,9 +209,9 @@ def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -
     return builder.op.Div(value, length, output=output)
 
 
-def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
+def read_pooling(folder: ConfigFolder, *, hidden_size: int) -> Pooling:
     """Read a Pooling module, of either generation of its configuration."""
-    config = ConfigFile(folder / "config.json")
+    config = folder.config("config.json")
     width_key = (
         "embedding_dimension" if config.has("embedding_dimension") else "word_embedding_dimension"
     )
@@ -244,11 +245,11 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     return Pooling(modes=modes, include_prompt=include_prompt or modes == ("lasttoken",))
 
 
-def read_dense(folder: Path, *, inputs: int, output: str = EMBEDDING) -> Dense:
+def read_dense(folder: ConfigFolder, *, inputs: int, output: str = EMBEDDING) -> Dense:
     """Read a Dense module, of which the output must have the name `output`."""
-    config = ConfigFile(folder / "config.json")
+    config = folder.config("config.json")
     dense = Dense(
-        folder=folder,
+        folder=folder.path,
         inputs=config.integer("in_features"),
         outputs=config.integer("out_features"),
         bias=config.boolean("bias", True),
@@ -269,28 +270,28 @@ def read_dense(folder: Path, *, inputs: int, output: str = EMBEDDING) -> Dense:
     return dense
 
 
-def read_normalize(folder: Path) -> None:
+def read_normalize(folder: ConfigFolder) -> None:
     """Check a Normalize module, for which older folders have no file."""
-    config = ConfigFile(folder / "config.json", optional=True)
+    config = folder.config("config.json", optional=True)
     _require_names(config)
     _done(config)
 
 
-def read_layer_norm(folder: Path, *, inputs: int) -> LayerNorm:
+def read_layer_norm(folder: ConfigFolder, *, inputs: int) -> LayerNorm:
     """Read a LayerNorm module."""
-    config = ConfigFile(folder / "config.json")
+    config = folder.config("config.json")
     width = config.integer("dimension")
     config.done()
     if width != inputs:
         raise SourceError(
             f"{config.path}: dimension is {width}; the previous module returns {inputs}."
         )
-    return LayerNorm(folder, width)
+    return LayerNorm(folder.path, width)
 
 
-def read_dropout(folder: Path) -> None:
+def read_dropout(folder: ConfigFolder) -> None:
     """Check a Dropout module, which does nothing after the training."""
-    config = ConfigFile(folder / "config.json", optional=True)
+    config = folder.config("config.json", optional=True)
     config.ignore(frozenset({"dropout"}))
     _done(config)
 

@@ -1,9 +1,8 @@
 """Decides from which files of a folder its model is read: weights, a table, or a ready export."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import MERGE
@@ -11,18 +10,10 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.exports import (
-    Choice,
-    Kind,
-    choose,
-    has_weights,
-    read_export,
-    relative,
-    why_not_compiled,
-)
-from model_compiler.model.folder import adapters_of, is_cross_encoder, is_sparse, read_model_folder
+from model_compiler.model.exports import Choice, Kind, choose, read_export
+from model_compiler.model.folder import MODULES_FILE, ModelFolder, read_model_folder
 from model_compiler.model.sparse import read_sparse_folder
-from model_compiler.model.static import is_static, read_static_folder
+from model_compiler.model.static import read_static_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,54 +29,48 @@ class Reading:
     reason: str | None = None
 
 
-def reading_of(
-    folder: Path, files: Collection[str], precision: Precision | None, *, downloaded: bool = True
-) -> Reading:
+def reading_of(folder: ModelFolder, precision: Precision | None) -> Reading:
     """Return how a folder's model is read; weights are preferred to an export.
 
-    `files` are the paths of all its files. If not all of them are `downloaded`, an export's
-    initializers may turn out not to be the weights.
+    In a folder that is not complete, an export's initializers may turn out not to be the weights.
     """
     chosen = precision or Precision.INT8
-    for is_other, read_other in (
-        (is_cross_encoder, read_cross_encoder),
-        (is_sparse, read_sparse_folder),
-    ):
-        if is_other(folder):
-            return Reading("weights", partial(read_other, folder, chosen))
-    there, unknown = has_weights(folder, files), why_not_compiled(folder)
-    if there and unknown is None:
-        if is_static(folder):
+    if folder.is_cross_encoder or folder.is_sparse:
+        read_other = read_cross_encoder if folder.is_cross_encoder else read_sparse_folder
+        return Reading("weights", partial(read_other, folder, chosen))
+    unknown = folder.why_not_compiled
+    if folder.has_weights and unknown is None:
+        if folder.is_static:
             return Reading("static", partial(read_static_folder, folder, chosen))
         return Reading("weights", partial(read_model_folder, folder, chosen))
-    reason = unknown if there else None
-    if unknown is None and "modules.json" in files and not adapters_of(folder):
-        full = choose(files, None)
+    reason = unknown if folder.has_weights else None
+    if unknown is None and MODULES_FILE in folder.files and not folder.adapters:
+        full = choose(folder.files, None)
         if full and full.kind is Kind.FULL:
-            read = partial(read_model_folder, folder, chosen, export=folder / full.name)
-            reason = _why_not_weights(folder, read) if downloaded else None
+            read = partial(read_model_folder, folder, chosen, export=folder.path / full.name)
+            reason = _why_not_weights(folder, read) if folder.complete else None
             if reason is None:
                 return Reading("weights", read, full)
-    export = choose(files, precision)
-    if export and (adapters := adapters_of(folder)):
+    export = choose(folder.files, precision)
+    if export and folder.adapters:
         raise UnsupportedModelError(
-            f"The model has an adapter ({adapters[0].relative_to(folder)}), which the compiler "
-            f"merges into safetensors and not into an export ({export.name}). {MERGE}"
+            f"The model has an adapter ({folder.adapters[0].relative_to(folder.path)}), which the "
+            f"compiler merges into safetensors and not into an export ({export.name}). {MERGE}"
         )
     if export is None:
         return Reading(None, lambda: _without_export(folder, chosen), reason=reason)
     return Reading("export", partial(read_export, folder, export), export, reason)
 
 
-def _without_export(folder: Path, precision: Precision) -> Model:
+def _without_export(folder: ModelFolder, precision: Precision) -> Model:
     """Read a folder with neither weights that can be compiled nor an export: an error says it."""
-    return (read_static_folder if is_static(folder) else read_model_folder)(folder, precision)
+    return (read_static_folder if folder.is_static else read_model_folder)(folder, precision)
 
 
-def _why_not_weights(folder: Path, read: Callable[[], CompiledModel]) -> str | None:
+def _why_not_weights(folder: ModelFolder, read: Callable[[], CompiledModel]) -> str | None:
     """Return why an export's initializers are not a model's weights; None if they are."""
     try:
         read().check(values=False)
     except (SourceError, UnsupportedModelError) as error:
-        return relative(error, folder)
+        return folder.relative(error)
     return None

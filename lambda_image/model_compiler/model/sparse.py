@@ -21,6 +21,7 @@ from embedder.core.static_session import WEIGHTS_FILE
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import refuse_adapter
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
@@ -33,12 +34,13 @@ from model_compiler.graph.quantization import Floats, linear
 from model_compiler.model.base import INPUTS, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
+    MODULES_FILE,
     SPARSE_HEAD,
     UNPOOLED,
+    ModelFolder,
     Output,
     read_family,
     read_max_tokens,
-    read_modules,
     read_prompts,
 )
 from model_compiler.model.modules import ALL, TakenHead
@@ -295,34 +297,32 @@ class SparseTable(OwnModel):
 
 
 def read_sparse_folder(
-    folder: Path, precision: Precision = Precision.INT8
+    folder: ModelFolder, precision: Precision = Precision.INT8
 ) -> CompiledModel | SparseTable:
     """Read a sparse encoder's folder, of which the weights are compiled to `precision`.
 
     A table always stays in float32: it is small.
     """
-    if not (folder / "modules.json").exists():
+    if not folder.has_modules:
         return _model(folder, folder, None, precision)
-    modules = read_modules(folder)
-    kinds = [kind for kind, _ in modules]
-    if kinds == ["SparseStaticEmbedding"]:
-        return _read_table(folder, modules[0][1])
-    if kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]):
+    if folder.kinds == ["SparseStaticEmbedding"]:
+        return _read_table(folder, folder.modules[0].folder)
+    if folder.kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]):
         raise UnsupportedModelError(
-            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; of a sparse "
-            "encoder, the compiler can express a Transformer or MLMTransformer with a "
+            f"{folder.path / MODULES_FILE} lists {', '.join(folder.kinds) or 'no modules'}; of a "
+            "sparse encoder, the compiler can express a Transformer or MLMTransformer with a "
             "SpladePooling, or a SparseStaticEmbedding."
         )
-    (_, encoder), (_, pooling) = modules
+    (_, encoder), (_, pooling) = folder.modules
     return _model(folder, encoder, pooling, precision)
 
 
 def _model(
-    folder: Path, encoder: Path, pooling: Path | None, precision: Precision
+    folder: ModelFolder, encoder: ConfigFolder, pooling: ConfigFolder | None, precision: Precision
 ) -> CompiledModel:
     """Read an encoder with a SpladePooling, or without one with bge-m3's head."""
     refuse_adapter(encoder)
-    config = ConfigFile(encoder / "config.json")
+    config = encoder.config("config.json")
     family = read_family(config, "sparse encoder", NAMES if pooling else ["xlm-roberta"])
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
@@ -359,7 +359,7 @@ def _model(
         prompts=read_prompts(folder, model_type="SparseEncoder", normalized=True),
         tokenizer=tokenizer,
         normalized=True,
-        encoder_folder=encoder,
+        encoder=encoder,
         architecture=architecture,
         head=head,
         precision=precision,
@@ -383,9 +383,9 @@ def _before_logits(config: ConfigFile, family: str, architecture: Architecture) 
     return {**head, "biases": biases}
 
 
-def _read_pooling(folder: Path, vocabulary_size: int) -> tuple[str, int]:
+def _read_pooling(folder: ConfigFolder, vocabulary_size: int) -> tuple[str, int]:
     """Return the strategy of a SpladePooling, and how often it takes the logarithm."""
-    config = ConfigFile(folder / "config.json")
+    config = folder.config("config.json")
     strategy = config.string("pooling_strategy", "max")
     if strategy not in STRATEGIES:
         config.fail("pooling_strategy", " or ".join(STRATEGIES), strategy)
@@ -400,12 +400,12 @@ def _read_pooling(folder: Path, vocabulary_size: int) -> tuple[str, int]:
     return strategy, LOGARITHMS[activation]
 
 
-def _read_table(folder: Path, module: Path) -> SparseTable:
-    config = ConfigFile(module / "config.json")
+def _read_table(folder: ModelFolder, module: ConfigFolder) -> SparseTable:
+    config = module.config("config.json")
     # Whether a training changes the table.
     config.ignore(frozenset({"frozen"}))
     config.done()
-    shape = Weights(module).shape("weight")
+    shape = Weights(module.path).shape("weight")
     if len(shape) != 1:
         raise SourceError(
             f"{module}: weight has the shape {list(shape)}; it must have a number for each token."
@@ -424,6 +424,6 @@ def _read_table(folder: Path, module: Path) -> SparseTable:
         prompts=read_prompts(folder, model_type="SparseEncoder", normalized=True),
         tokenizer=without_special_tokens(tokenizer),
         normalized=True,
-        weights_folder=module,
+        weights_folder=module.path,
         precision=Precision.FP32,
     )

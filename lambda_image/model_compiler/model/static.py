@@ -20,14 +20,15 @@ from tqdm import tqdm
 
 from embedder.core.static_session import SCALES_FILE
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile, read_json
+from model_compiler.files.config import read_json
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.quantization import quantize_rows
 from model_compiler.model.base import Graph, OwnModel, Prompts
-from model_compiler.model.folder import read_modules, read_prompts
+from model_compiler.model.folder import MODULES_FILE, ModelFolder, read_prompts
 from model_compiler.model.modules import read_normalize
-from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
+from model_compiler.tokenizer.file import checked_tokenizer, without_special_tokens
 
 TABLE_FILE = "embeddings.npy"
 
@@ -117,45 +118,36 @@ DEFAULT_MAX_TOKENS = 8192
 MODEL2VEC_MAX_TOKENS = 512
 
 
-def is_static(folder: Path) -> bool:
-    """Return whether a folder is that of a static model."""
-    if (folder / "modules.json").exists():
-        return [kind for kind, _ in read_modules(folder)][:1] == ["StaticEmbedding"]
-    path = folder / "config.json"
-    return path.exists() and ConfigFile(path).optional("model_type") == "model2vec"
+def read_static_folder(folder: ModelFolder, precision: Precision = Precision.INT8) -> StaticModel:
+    """Read a folder that `is_static`."""
+    read = _read_sentence_transformers if folder.has_modules else _read_model2vec
+    return read(folder, precision)
 
 
-def read_static_folder(folder: Path, precision: Precision = Precision.INT8) -> StaticModel:
-    """Read a folder for which `is_static` is true."""
-    if (folder / "modules.json").exists():
-        return _read_sentence_transformers(folder, precision)
-    return _read_model2vec(folder, precision)
-
-
-def _read_sentence_transformers(folder: Path, precision: Precision) -> StaticModel:
-    modules = read_modules(folder)
-    kinds = [kind for kind, _ in modules]
-    if kinds[1:] not in ([], ["Normalize"]):
+def _read_sentence_transformers(folder: ModelFolder, precision: Precision) -> StaticModel:
+    if folder.kinds[1:] not in ([], ["Normalize"]):
         raise UnsupportedModelError(
-            f"{folder / 'modules.json'} lists {', '.join(kinds)}; after a StaticEmbedding the "
-            "compiler can express a Normalize."
+            f"{folder.path / MODULES_FILE} lists {', '.join(folder.kinds)}; after a "
+            "StaticEmbedding the compiler can express a Normalize."
         )
-    for _, path in modules[1:]:
-        read_normalize(path)
-    encoder = modules[0][1]
-    normalized = len(modules) > 1
+    (_, encoder), *others = folder.modules
+    for _, module in others:
+        read_normalize(module)
+    normalized = bool(others)
+    document = read_json(encoder.path / "tokenizer.json")
     return _model(
         encoder,
+        document,
         precision,
         family="static",
-        max_tokens=_truncation(encoder / "tokenizer.json") or DEFAULT_MAX_TOKENS,
+        max_tokens=_truncation(encoder.path / "tokenizer.json", document) or DEFAULT_MAX_TOKENS,
         prompts=read_prompts(folder, normalized=normalized),
         normalized=normalized,
     )
 
 
-def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
-    config = ConfigFile(folder / "config.json")
+def _read_model2vec(folder: ModelFolder, precision: Precision) -> StaticModel:
+    config = folder.config("config.json")
     config.require("model_type", "model2vec")
     normalized = config.boolean("normalize", False)
     # For model2vec, null is no limit, of characters neither.
@@ -164,6 +156,7 @@ def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
     config.done("model2vec")
     model = _model(
         folder,
+        None,
         precision,
         family="model2vec",
         max_tokens=limit,
@@ -183,7 +176,8 @@ def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
 
 
 def _model(
-    folder: Path,
+    folder: ConfigFolder,
+    document: Any,
     precision: Precision,
     *,
     family: str,
@@ -191,9 +185,13 @@ def _model(
     prompts: Prompts,
     normalized: bool,
 ) -> StaticModel:
-    """Read the parts that both libraries store alike."""
-    tokens, dimensions = _table_shape(Weights(folder))
-    tokenizer = read_tokenizer(folder, vocabulary_size=tokens, alone=True)
+    """Read the parts that both libraries store alike.
+
+    `document` is the content of `tokenizer.json`, or None before it was read.
+    """
+    tokens, dimensions = _table_shape(Weights(folder.path))
+    document = read_json(folder.path / "tokenizer.json") if document is None else document
+    tokenizer = checked_tokenizer(folder, document, vocabulary_size=tokens, alone=True)
     return StaticModel(
         family=family,
         dimensions=dimensions,
@@ -202,15 +200,14 @@ def _model(
         prompts=prompts,
         tokenizer=without_special_tokens(tokenizer),
         normalized=normalized,
-        weights_folder=folder,
+        weights_folder=folder.path,
         left_out=None,
         precision=precision,
     )
 
 
-def _truncation(path: Path) -> int | None:
+def _truncation(path: Path, document: Any) -> int | None:
     """Return the limit in `tokenizer.json`, to which a StaticEmbedding cuts each text."""
-    document = read_json(path)
     if not isinstance(document, dict) or document.get("truncation") is None:
         return None
     truncation = document["truncation"]

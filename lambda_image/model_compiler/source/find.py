@@ -19,18 +19,11 @@ from huggingface_hub import HfApi, errors
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_PICKLE, ADAPTER_WEIGHTS
-from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.paths import file_sha256, files_in, linked_folder, verify_files
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import choose, has_weights, why_not_compiled
-from model_compiler.model.folder import (
-    SPARSE_HEAD,
-    adapters_of,
-    check_kind,
-    encoder_folder_of,
-    is_cross_encoder,
-    is_sparse,
-)
+from model_compiler.model.exports import choose
+from model_compiler.model.folder import SPARSE_HEAD, ModelFolder
 from model_compiler.source import Source, catalog
 from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
 
@@ -70,12 +63,12 @@ def find_source(
         _find, accepted_licenses=accepted_licenses, precision=precision, descriptions=descriptions
     )
     source = found(model, revision=revision)
-    adapters = adapters_of(source.folder)
+    adapters = source.folder.adapters
     alone = (path for path in adapters if not (path.parent / "config.json").exists())
     adapter = next(alone, None)
     if adapter is None:
         return _adapted(source) if adapters else source
-    config = ConfigFile(adapter)
+    config = ConfigFolder(adapter.parent).config(adapter.name)
     name, stated = config.string("base_model_name_or_path"), config.optional("revision")
     inside = adapter.parent / name
     if inside.is_dir():
@@ -85,7 +78,7 @@ def find_source(
         entry = catalog.find(name)
         _check_base(adapter, name, entry.repositories[0].revision if entry else None, stated)
     base = found(name, revision=None if local else stated)
-    folder = _on_base(source.folder, adapter, base.folder)
+    folder = _with_listed(_on_base(source.folder, adapter, base.folder), source, base)
     return _adapted(
         replace(
             source,
@@ -93,7 +86,6 @@ def find_source(
             license=source.license or base.license,
             entry=base.entry,
             base=base.name,
-            files=_files(folder, adapters_of(folder)[0].parent, source, base),
         )
     )
 
@@ -117,20 +109,21 @@ def _check_base(adapter: Path, name: str, commit: str | None, revision: str | No
         )
 
 
-def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
+def _on_base(folder: ModelFolder, adapter: Path, base: ModelFolder) -> ModelFolder:
     """Return a folder of an adapter on its base.
 
     A folder of sentence-transformers keeps its modules, tokenizer and prompts, and takes its
     encoder from the base. peft's own has the adapter alone; all else is the base's.
     """
-    if adapters_of(base):
+    if base.adapters:
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
-    encoder = encoder_folder_of(base)
+    encoder = base.encoder.path
     parts = {
         name: path for name, path in files_in(encoder).items() if ENCODER_FILES.fullmatch(name)
     }
-    if (folder / "modules.json").exists():
-        return linked_folder(files_in(folder) | _moved(parts, adapter.parent.relative_to(folder)))
+    if folder.has_modules:
+        place = adapter.parent.relative_to(folder.path)
+        return ModelFolder.read(linked_folder(files_in(folder.path) | _moved(parts, place)))
     for name in TOKENIZERS:
         own, other = adapter.parent / name, encoder / name
         if own.exists() and own.read_bytes() != (other.read_bytes() if other.exists() else b""):
@@ -140,24 +133,27 @@ def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
             )
     own_files = {name: adapter.parent / name for name in ADAPTER_FILES}
     there = {name: path for name, path in own_files.items() if path.exists()}
-    return linked_folder(files_in(base) | _moved(there, encoder.relative_to(base)))
+    place = encoder.relative_to(base.path)
+    return ModelFolder.read(linked_folder(files_in(base.path) | _moved(there, place)))
 
 
 def _moved(files: dict[str, Path], folder: Path) -> dict[str, Path]:
     return {(folder / name).as_posix(): path for name, path in files.items()}
 
 
-def _files(folder: Path, encoder: Path, *sources: Source) -> frozenset[str] | None:
-    """Return the files of an adapter on its base, also weights that were not downloaded."""
-    listed = [source.files for source in sources if source.files is not None]
-    where = PurePosixPath(encoder.relative_to(folder))
+def _with_listed(folder: ModelFolder, *sources: Source) -> ModelFolder:
+    """Return the folder of an adapter on its base, with the weights that were not downloaded."""
+    listed = [source.folder.files for source in sources if not source.folder.complete]
+    if not listed:
+        return folder
+    place = PurePosixPath(folder.adapters[0].parent.relative_to(folder.path))
     weights = {
-        str(where / PurePosixPath(name).name)
+        str(place / PurePosixPath(name).name)
         for files in listed
         for name in files
         if name.endswith(".safetensors")
     }
-    return frozenset(files_in(folder) | dict.fromkeys(weights)) if listed else None
+    return replace(folder, files=folder.files | weights, complete=False)
 
 
 def _find(
@@ -168,9 +164,9 @@ def _find(
     precision: Precision | None,
     descriptions: bool,
 ) -> Source:
-    folder = Path(model)
-    if folder.is_dir():
-        return _folder(folder, revision=revision)
+    path = Path(model)
+    if path.is_dir():
+        return _folder(path, revision=revision)
     entry = catalog.find(model)
     if entry is None and not is_repository_name(model):
         raise SourceError(
@@ -186,29 +182,29 @@ def _find(
         _check_license(entry, accepted_licenses)
     wheel = None if revision else _wheel_folder(entry.wheel)
     if wheel:
-        source = Source(wheel, entry.name, None, entry.license.name, entry)
+        source = Source(ModelFolder.read(wheel), entry.name, None, entry.license.name, entry)
     else:
         found = download(entry.repositories)
         source = replace(found, name=entry.name, license=entry.license.name, entry=entry)
     # The hashes are those of the pinned revision.
     expected = {} if revision or descriptions else entry.sha256
-    if wrong := verify_files(source.folder, expected):
+    if wrong := verify_files(source.folder.path, expected):
         raise SourceError(
             f"{source.folder} is not {entry.name} as the catalog knows it: {'; '.join(wrong)}."
         )
     return source
 
 
-def _folder(folder: Path, *, revision: str | None) -> Source:
+def _folder(path: Path, *, revision: str | None) -> Source:
     if revision:
-        raise SourceError(f"{folder} is a folder and has no revision {revision!r}.")
-    _check_links(folder)
-    entry = _recognized(folder)
+        raise SourceError(f"{path} is a folder and has no revision {revision!r}.")
+    _check_links(path)
+    entry, folder = _recognized(path), ModelFolder.read(path)
     # Valid Unicode, whatever the bytes of the folder's name are.
-    own_name = os.fsencode(folder.resolve().name).decode("utf-8", "replace")
+    own_name = os.fsencode(path.resolve().name).decode("utf-8", "replace")
     return Source(
         folder=folder,
-        name=entry.name if entry and not adapters_of(folder) else own_name,
+        name=entry.name if entry and not folder.adapters else own_name,
         revision=None,
         license=entry.license.name if entry else None,
         entry=entry,
@@ -329,11 +325,12 @@ def _download_at(
             )
 
         files = frozenset(sibling.rfilename for sibling in info.siblings or ())
-        folder = fetch(CONFIGURATION)
+        folder = ModelFolder(fetch(CONFIGURATION), files=files, complete=False)
         if not descriptions:
             # Before gigabytes are downloaded of a model that cannot be compiled.
-            check_kind(folder, name=where)
-            folder = fetch(_patterns(files, precision, folder))
+            folder.check_adapters(name=where)
+            path = fetch(_patterns(folder, precision))
+            folder = replace(folder, path=path, files=frozenset(files_in(path)), complete=True)
     except errors.GatedRepoError as error:
         raise SourceError(
             f"{where} is gated: accept its terms there with your account, and set HF_TOKEN to a "
@@ -351,19 +348,20 @@ def _download_at(
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
     tags = (tag for tag in info.tags or () if tag.startswith("license:"))
     terms = next((tag.removeprefix("license:") for tag in tags), None)
-    return Source(folder, name, info.sha, terms, newest=revision is None, files=files)
+    return Source(folder, name, info.sha, terms, newest=revision is None)
 
 
-def _patterns(files: Collection[str], precision: Precision | None, folder: Path) -> list[str]:
+def _patterns(folder: ModelFolder, precision: Precision | None) -> list[str]:
     """Return the patterns of the weights, or else of the selected export and its reference."""
-    if is_cross_encoder(folder) or is_sparse(folder):  # which are compiled from weights alone
+    if folder.is_cross_encoder or folder.is_sparse:  # which are compiled from weights alone
         return list(PATTERNS)
     # Without an export, the family does not matter.
-    known = not any(name.endswith(".onnx") for name in files) or why_not_compiled(folder) is None
-    if known and has_weights(folder, files):
+    exported = any(name.endswith(".onnx") for name in folder.files)
+    known = not exported or folder.why_not_compiled is None
+    if known and folder.has_weights:
         return list(PATTERNS)
     # A known family is compiled from the initializers of an export in full precision.
-    choice = choose(files, None if known else precision)
+    choice = choose(folder.files, None if known else precision)
     # Next to a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [*ONNX_PATTERNS, *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data"))]

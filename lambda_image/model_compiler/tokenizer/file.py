@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, described
-from model_compiler.files.config import check_most, read_json, require_file, values_of
+from model_compiler.files.config import check_most, read_file, read_json, unified_lines, values_of
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.tokenizer.classes import lowercases
 from model_compiler.tokenizer.settings import built_document, read_settings
 
@@ -61,13 +62,21 @@ class TokenizerFile:
     special: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_tokenizer(folder: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
-    """Read the file in a folder for a model with an embedding table of `vocabulary_size` rows.
+def read_tokenizer(folder: ConfigFolder, *, vocabulary_size: int) -> TokenizerFile:
+    """Read the file in a folder for a model with an embedding table of `vocabulary_size` rows."""
+    path = folder.path / "tokenizer.json"
+    document = (None if path.exists() else _from_vocabulary(folder)) or read_json(path)
+    return checked_tokenizer(folder, document, vocabulary_size=vocabulary_size)
+
+
+def checked_tokenizer(
+    folder: ConfigFolder, document: Any, *, vocabulary_size: int, alone: bool = False
+) -> TokenizerFile:
+    """Check the content of a folder's `tokenizer.json`, which is changed; see `read_tokenizer`.
 
     `alone` says that the model's own library reads no other file of the tokenizer.
     """
-    path = folder / "tokenizer.json"
-    document = (None if alone or path.exists() else _from_vocabulary(folder)) or read_json(path)
+    path = folder.path / "tokenizer.json"
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
     _check_bounds(path, document)
@@ -102,15 +111,14 @@ def read_tokenizer(folder: Path, *, vocabulary_size: int, alone: bool = False) -
     )
 
 
-def _from_vocabulary(folder: Path) -> dict[str, Any] | None:
+def _from_vocabulary(folder: ConfigFolder) -> dict[str, Any] | None:
     """Return the `tokenizer.json` of a folder with a `vocab.txt` alone, a token on each line."""
-    vocabulary = folder / "vocab.txt"
+    vocabulary = folder.path / "vocab.txt"
     if not vocabulary.is_file():
         return None
-    require_file(vocabulary)
-    check_most(f"{vocabulary}", vocabulary.stat().st_size, VOCABULARY * TOKEN, "bytes")
+    content = read_file(vocabulary, VOCABULARY * TOKEN)
     try:
-        lines = vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
+        lines = unified_lines(content).removesuffix("\n").split("\n")
         return built_document(folder, {token: number for number, token in enumerate(lines)})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         message = f"{vocabulary} and the files next to it are damaged: {described(error)}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tokenizers
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile, check_most, require_file
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.tokenizer.classes import GENERIC, class_name
 from model_compiler.tokenizer.file import TokenizerFile
 
@@ -80,13 +80,13 @@ def _layout(
     return PairLayout(ids[:start], ids[middle:resumed], ids[end:], second_type)
 
 
-def passes_types(folder: Path) -> bool:
+def passes_types(folder: ConfigFolder) -> bool:
     """Return whether a folder's tokenizer gives the model token types."""
-    config = ConfigFile(folder / "tokenizer_config.json", optional=True)
+    config = folder.config("tokenizer_config.json", optional=True)
     names = config.optional("model_input_names")
     if isinstance(names, list):
         return "token_type_ids" in names
-    model_type = ConfigFile(folder / "config.json").optional("model_type")
+    model_type = folder.config("config.json").optional("model_type")
     stated = config.optional("tokenizer_class")
     name = class_name(stated, model_type)
     if name in GIVES_TYPES:
@@ -134,24 +134,23 @@ BORDERS = (
 )
 
 
-def template_text(folder: Path) -> str | None:
+def template_text(folder: ConfigFolder) -> str | None:
     """Return a folder's template as transformers takes it; None without one."""
-    path = folder / TEMPLATE_FILE
-    if path.exists():
-        require_file(path)
-        check_most(f"{path}", path.stat().st_size, MOST_CHARACTERS, "bytes")
+    if folder.has(TEMPLATE_FILE):
         try:
-            return path.read_bytes().decode("utf-8")
+            return folder.content(TEMPLATE_FILE, MOST_CHARACTERS).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise SourceError(f"{path} is not UTF-8: {error}.") from error
-    config = ConfigFile(folder / "tokenizer_config.json", optional=True)
+            raise SourceError(f"{folder.path / TEMPLATE_FILE} is not UTF-8: {error}.") from error
+    config = folder.config("tokenizer_config.json", optional=True)
     template = config.optional("chat_template")
     if template is None or isinstance(template, str):
         return template
     return config.fail("chat_template", "a string", template)
 
 
-def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: str) -> PairLayout:
+def read_pair_template(
+    folder: ConfigFolder, tokenizer: TokenizerFile, *, instruction: str
+) -> PairLayout:
     """Return a folder's template for a query and a passage.
 
     `instruction` is the content of the message `system`; empty without that message.
@@ -162,12 +161,12 @@ def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: s
             f"{folder} has no template for a query and a passage: neither {TEMPLATE_FILE} nor "
             "chat_template in tokenizer_config.json."
         )
-    roles, texts = _parts(folder, template, instruction)
+    roles, texts = _parts(folder.path, template, instruction)
     if roles != ["query", "document"]:
         raise UnsupportedModelError(
-            f"{folder}: the template of chats must have the content of the message query, and then "
-            f"that of document, once each; found {', '.join(roles) or 'neither'}. A language model "
-            "without such a template is no reranker."
+            f"{folder}: the template of chats must have the content of the message query, and "
+            f"then that of document, once each; found {', '.join(roles) or 'neither'}. A language "
+            "model without such a template is no reranker."
         )
     before, middle, after = texts
     border = middle.rfind("\n") + 1
@@ -181,8 +180,8 @@ def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: s
         whole = ids(before + one + middle + other + after)
         if whole != ids(before + one + query_suffix) + ids(passage_prefix + other) + ids(after):
             raise UnsupportedModelError(
-                f"{folder}: the tokenizer makes one token of the template's text and a text next "
-                "to it, for which each query would have to be tokenized with each passage."
+                f"{folder}: the tokenizer makes one token of the template's text and a text "
+                "next to it, for which each query would have to be tokenized with each passage."
             )
     return PairLayout(
         after=tuple(ids(after)),

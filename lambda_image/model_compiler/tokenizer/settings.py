@@ -7,11 +7,11 @@ must say the same.
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError, described
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.tokenizer.classes import (
     BY_MODEL_TYPE,
     CLASSES,
@@ -42,7 +42,7 @@ JOINS = (
 STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
 
 
-def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str, int]]:
+def read_settings(folder: ConfigFolder, document: Json) -> tuple[float | None, dict[str, int]]:
     """Check the files next to a `tokenizer.json`.
 
     Returns their limit of tokens, if any, and the ids of the special tokens, such as `cls_token`.
@@ -56,7 +56,7 @@ def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str,
         ) from error
 
 
-def built_document(folder: Path, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
+def built_document(folder: ConfigFolder, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
     """Return the `tokenizer.json` that transformers builds from the ids of a `vocab.txt` alone.
 
     None if the files name no class that builds one.
@@ -65,7 +65,7 @@ def built_document(folder: Path, vocabulary: Mapping[str, int]) -> dict[str, Any
 
 
 class _Settings:
-    def __init__(self, folder: Path, document: Json) -> None:
+    def __init__(self, folder: ConfigFolder, document: Json) -> None:
         self._folder = folder
         self._document = document
         self._config = config = self._opened("tokenizer_config.json")
@@ -189,8 +189,8 @@ class _Settings:
             for piece in post.get("single") or ():
                 if any(token["type_id"] for token in piece.values()):
                     raise UnsupportedModelError(
-                        f"{self._folder / 'tokenizer.json'}: each type_id of the post_processor's "
-                        f"single must be 0; found {json.dumps(piece)}."
+                        f"{self._folder.path / 'tokenizer.json'}: each type_id of the "
+                        f"post_processor's single must be 0; found {json.dumps(piece)}."
                     )
 
     def _check_special_tokens(self) -> None:
@@ -309,12 +309,12 @@ class _Settings:
                 self._disagree(f"{part}.{key}", f"be {json.dumps(values[0])}", step.get(key))
 
     def _opened(self, name: str) -> ConfigFile:
-        return ConfigFile(self._folder / name, optional=True)
+        return self._folder.config(name, optional=True)
 
     def _disagree(self, part: str, rule: str, found: object) -> NoReturn:
         maker = f"{self._name} of transformers" if self._class else "transformers"
         raise SourceError(
-            f"{self._folder / 'tokenizer.json'}: {part} must {rule}, as {maker} has it from "
+            f"{self._folder.path / 'tokenizer.json'}: {part} must {rule}, as {maker} has it from "
             f"tokenizer_config.json and the files next to it; found {json.dumps(found)}. Save the "
             "tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
         )

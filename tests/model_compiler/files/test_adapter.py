@@ -84,7 +84,7 @@ def test_an_adapter_of_the_hub(served, tiny, tmp_path):
         tmp_path / "own", base_model_name_or_path="acme/tiny", revision=COMMIT
     )
     source = find_source("acme/own", descriptions=True)
-    assert {"adapter_model.safetensors", "model.safetensors"} <= (source.files or frozenset())
+    assert {"adapter_model.safetensors", "model.safetensors"} <= source.folder.files
     assert source.base == "acme/tiny"
     assert not any("safetensors" in path for path in served.paths())
 

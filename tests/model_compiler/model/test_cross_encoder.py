@@ -13,7 +13,7 @@ from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
+from model_compiler.model.folder import CLASSIFIER, ModelFolder
 from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gte_model import respell
@@ -46,7 +46,7 @@ def test_gte_in_its_own_spelling(tmp_path, compile_tiny):
     edit_json(folder / "config.json", type_vocab_size=2)
     edit_json(folder / "tokenizer_config.json", model_input_names=["input_ids", "token_type_ids"])
     with pytest.raises(CompilerError, match="type_vocab_size must be 0 or 1 for a cross-encoder"):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 @pytest.mark.parametrize("precision", Precision)
@@ -156,10 +156,10 @@ CHANGED: list[tuple[dict[str, Any], Changes]] = [
 def test_what_the_compiler_cannot_express_is_named(*, tmp_path, traits, file, change, message):
     """A setting that would change the text, a token, a module or the scores is refused."""
     folder = write_reranker(tmp_path / "model", **traits)
-    read_cross_encoder(folder)
+    read_cross_encoder(ModelFolder.read(folder))
     edit_json(folder / file, **change)
     with pytest.raises(CompilerError, match=message):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 QUERY = "{{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }}"
@@ -180,7 +180,7 @@ def test_a_template_that_the_compiler_cannot_read(tmp_path, template, message):
     """An expression, an order or a border of tokens that it does not know is refused."""
     folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
     with pytest.raises(CompilerError, match=message):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 @pytest.mark.parametrize("edge", [" ", "\t", "\x0b", "\xa0", "\u2009", "\u3000", "}"])
@@ -199,18 +199,18 @@ def test_a_token_over_the_end_of_a_text(tmp_path, edge, template):
         )
 
     edit_json(folder / "tokenizer.json", lambda value: changed(value, "q q"))
-    read_cross_encoder(folder)
+    read_cross_encoder(ModelFolder.read(folder))
     edit_json(folder / "tokenizer.json", lambda value: changed(value, f"{last} a"))
     with pytest.raises(CompilerError, match="one token of the template's text and a text next to"):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 def test_a_language_model_without_a_template_is_no_reranker(tmp_path):
     """A plain folder is a reranker if its template has a document, or else no known model."""
     folder = write_reranker(tmp_path / "model", family="qwen3")
-    assert is_cross_encoder(folder)
+    assert ModelFolder.read(folder).is_cross_encoder
     edit_json(folder / "tokenizer_config.json", chat_template="{{ messages }}")
-    assert not is_cross_encoder(folder)
+    assert not ModelFolder.read(folder).is_cross_encoder
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_other_modules_are_named(tmp_path, kinds, message):
     modules = [{"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
     edit_json(folder / "modules.json", lambda value: [*value, *modules])
     with pytest.raises(CompilerError, match=message):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 def test_a_pair_template_that_the_engine_cannot_make(tmp_path):
@@ -249,7 +249,7 @@ def test_a_pair_template_that_the_engine_cannot_make(tmp_path):
 
     edit_json(folder / "tokenizer.json", turned)
     with pytest.raises(CompilerError, match="the post_processor must put the same ids"):
-        read_cross_encoder(folder)
+        read_cross_encoder(ModelFolder.read(folder))
 
 
 TABLE = "model.embed_tokens.weight"
@@ -287,7 +287,7 @@ def test_each_tensor_of_a_head_is_known(tmp_path, traits, more, message):
     """One next to a part that the scores come from is refused, one of another head is not."""
     folder = write_reranker(tmp_path / "model", **traits)
     change_tensors(folder, lambda found: found | more(found))
-    model = read_cross_encoder(folder)
+    model = read_cross_encoder(ModelFolder.read(folder))
     with pytest.raises(CompilerError, match=message) if message else nullcontext():
         model.check()
 
@@ -297,4 +297,4 @@ def test_a_classifier_of_another_shape_than_the_labels(tmp_path):
     folder = write_reranker(tmp_path / "model", labels=2)
     edit_json(folder / "config.json", id2label={"0": "LABEL_0"})
     with pytest.raises(SourceError, match=r"classifier\.weight has shape \[2, 32\]"):
-        read_cross_encoder(folder).check()
+        read_cross_encoder(ModelFolder.read(folder)).check()

@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.errors import SourceError
-from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import Choice, Kind, choose
+from model_compiler.model.folder import ModelFolder
 from model_compiler.model.reading import reading_of
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import edit_json
@@ -51,7 +51,7 @@ def test_the_artifact_is_that_of_the_weights(
 def test_initializers_of_another_shape(with_export):
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
-    assert reading_of(with_export, files_in(with_export), None).reason == (
+    assert reading_of(ModelFolder.read(with_export), None).reason == (
         "onnx/model.onnx: 0.auto_model.encoder.layer.0.intermediate.dense.weight has shape "
         "[64, 32]; the model's configuration asks for [32, 32]."
     ).replace("0.auto_model", prefix_of(with_export))
@@ -79,7 +79,7 @@ def test_initializers_that_do_not_fit(with_export, compile_tiny, capsys):
 
 def reads_initializers(folder: Path) -> bool:
     """Return whether the initializers of a folder's export are its weights."""
-    reading = reading_of(folder, files_in(folder), None)
+    reading = reading_of(ModelFolder.read(folder), None)
     return reading.path == "weights" and reading.export is not None
 
 

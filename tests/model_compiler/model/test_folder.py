@@ -11,8 +11,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.model.folder import (
     LOADER_KEYS,
     TRANSFORMER_FILES,
-    check_kind,
-    is_cross_encoder,
+    ModelFolder,
     read_model_folder,
 )
 from model_compiler.model.modules import Head
@@ -338,18 +337,18 @@ def test_kinds_that_sentence_transformers_names(tiny_folder, compile_tiny, kind,
 def test_a_cross_encoder_of_older_versions(tiny_folder):
     """A classifier without a list of modules is one; with a list it may be a mere checkpoint."""
     edit_json(tiny_folder / "config.json", architectures=["BertForSequenceClassification"])
-    assert not is_cross_encoder(tiny_folder)
+    assert not ModelFolder.read(tiny_folder).is_cross_encoder
     (tiny_folder / "modules.json").unlink()
-    assert is_cross_encoder(tiny_folder)
+    assert ModelFolder.read(tiny_folder).is_cross_encoder
 
 
 def test_an_embedding_model(tiny_folder):
     """The kind of embedding models, a missing or a damaged file are no reason to reject."""
-    check_kind(tiny_folder)
+    ModelFolder.read(tiny_folder).check_adapters()
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type="SentenceTransformer")
-    check_kind(tiny_folder)
+    ModelFolder.read(tiny_folder).check_adapters()
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type=["CrossEncoder"])
-    check_kind(tiny_folder)
+    ModelFolder.read(tiny_folder).check_adapters()
     (tiny_folder / "config.json").write_text("{")
     (tiny_folder / "config_sentence_transformers.json").unlink()
-    check_kind(tiny_folder)
+    ModelFolder.read(tiny_folder).check_adapters()

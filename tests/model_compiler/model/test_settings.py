@@ -13,8 +13,9 @@ import pytest
 
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, harmless
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.graph import architectures
-from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.folder import ModelFolder, read_model_folder
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.setting_changes import (
@@ -46,7 +47,7 @@ def parsed(path: Path) -> Any:
 def read(folder: Path) -> TokenizerFile:
     """Read the tokenizer of a model with a row for each entry of the vocabulary."""
     document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
-    return read_tokenizer(folder, vocabulary_size=len(document["model"]["vocab"]))
+    return read_tokenizer(ConfigFolder(folder), vocabulary_size=len(document["model"]["vocab"]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -105,7 +106,7 @@ def test_settings_of_a_folder(tmp_path):
         read = [read_model_folder(folder)]
         change_file(folder / file, change)
         try:
-            check_kind(folder)
+            ModelFolder.read(folder).check_adapters()
             read.append(read_model_folder(folder))
         except CompilerError:
             continue

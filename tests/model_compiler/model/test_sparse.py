@@ -19,7 +19,7 @@ from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
-from model_compiler.model.folder import is_sparse
+from model_compiler.model.folder import ModelFolder
 from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes, routes_of
 from model_compiler.source.find import find_source
@@ -99,9 +99,9 @@ def test_bge_m3s_head_is_xlm_robertas(tmp_path):
     folder = write_lexical(tmp_path / "model")
     edit_json(folder / "config.json", model_type="roberta")
     with pytest.raises(CompilerError, match="'roberta'; it can of xlm-roberta"):
-        read_sparse_folder(folder)
+        read_sparse_folder(ModelFolder.read(folder))
     (folder / "modules.json").write_text("[]")
-    assert not is_sparse(folder)
+    assert not ModelFolder.read(folder).is_sparse
 
 
 def test_gte_in_its_own_spelling(tmp_path, compile_tiny):
@@ -114,7 +114,7 @@ def test_gte_in_its_own_spelling(tmp_path, compile_tiny):
     assert vectors == pytest.approx(GOLDEN["gte/document"], abs=1e-5, rel=1e-5)
     edit_json(folder / "config.json", auto_map={**code, "AutoModelForMaskedLM": "modeling.Other"})
     with pytest.raises(CompilerError, match=r"auto_map\.AutoModelForMaskedLM must name NewFor"):
-        read_sparse_folder(folder)
+        read_sparse_folder(ModelFolder.read(folder))
 
 
 @pytest.mark.parametrize("precision", Precision)
@@ -163,7 +163,7 @@ def test_a_router_gives_queries_a_table(tmp_path):
     folder = write_sparse_router(tmp_path / "model")
     options = Options(precision=Precision.INT8, thresholds=None, progress=False)
     source = find_source(str(folder))
-    contents = compile_routes(source, routes_of(folder), tmp_path / "out", options)
+    contents = compile_routes(source, routes_of(source.folder), tmp_path / "out", options)
     query, document = (load_artifact(tmp_path / "out" / side) for side in ("query", "document"))
     assert query.manifest.space == document.manifest.space
     assert contents["query"]["fidelity"]["alignment"]["texts"] == 250
@@ -223,7 +223,8 @@ def test_a_table_that_is_not_the_manifests_is_refused(tmp_path):
     """The embedder checks what it multiplies with."""
     folder = write_sparse_router(tmp_path / "model")
     options = Options(thresholds=None, progress=False)
-    compile_routes(find_source(str(folder)), routes_of(folder), tmp_path / "both", options)
+    source = find_source(str(folder))
+    compile_routes(source, routes_of(source.folder), tmp_path / "both", options)
     (tmp_path / "both" / "query").rename(tmp_path / "out")
     table = tmp_path / "out" / "weights.npy"
     size = table.stat().st_size
@@ -267,20 +268,20 @@ def test_a_modernbert_must_name_its_activation(tmp_path):
     folder = write_sparse(tmp_path / "model", family="modernbert")
     edit_json(folder / "config.json", classifier_activation=None)
     with pytest.raises(SourceError, match="classifier_activation must be"):
-        read_sparse_folder(folder)
+        read_sparse_folder(ModelFolder.read(folder))
 
 
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
 def test_what_the_compiler_cannot_express_is_named(tmp_path, file, change, message):
     """A setting or a module that would change weights is refused with its file."""
     folder = write_sparse(tmp_path / "model")
-    read_sparse_folder(folder)
+    read_sparse_folder(ModelFolder.read(folder))
     if callable(change):
         write_json(folder / file, change(read_json(folder / file)))
     else:
         change_file(folder / file, change)
     with pytest.raises(CompilerError, match=message):
-        read_sparse_folder(folder)
+        read_sparse_folder(ModelFolder.read(folder))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_a_table_must_have_a_weight_for_each_token(tmp_path, weight, message):
     folder = write_sparse_router(tmp_path / "model")
     save_file({"weight": weight}, folder / "query_0_SparseStatic" / "model.safetensors")
     with pytest.raises(CompilerError, match=message):
-        read_sparse_folder(routes_of(folder)["query"]).check()
+        read_sparse_folder(routes_of(ModelFolder.read(folder))["query"]).check()
 
 
 def test_a_second_matrix_must_be_the_shared_one(tmp_path, compile_tiny):
@@ -327,4 +328,4 @@ def test_a_table_needs_a_limit(tmp_path):
     folder = write_sparse_router(tmp_path / "model")
     edit_json(folder / "query_0_SparseStatic" / "tokenizer_config.json", model_max_length=None)
     with pytest.raises(SourceError, match="states no limit of tokens"):
-        read_sparse_folder(routes_of(folder)["query"])
+        read_sparse_folder(routes_of(ModelFolder.read(folder))["query"])

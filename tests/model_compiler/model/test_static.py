@@ -16,7 +16,8 @@ from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.paths import verify_files
 from model_compiler.graph.builder import Precision
-from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
+from model_compiler.model.folder import ModelFolder
+from model_compiler.model.static import DEFAULT_MAX_TOKENS, read_static_folder
 from tests.model_compiler.conftest import compile_folder, merged
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.static_models import (
@@ -40,30 +41,30 @@ def static_folder(tmp_path: Path) -> Path:
 
 def test_which_folders_are_static(tmp_path, static_folder):
     """A StaticEmbedding in modules.json, or without that file model2vec's config.json."""
-    assert is_static(static_folder)
-    assert is_static(write_model2vec(tmp_path / "model2vec"))
+    assert ModelFolder.read(static_folder).is_static
+    assert ModelFolder.read(write_model2vec(tmp_path / "model2vec")).is_static
     bert = write_model(tmp_path / "bert")
-    assert not is_static(bert)
+    assert not ModelFolder.read(bert).is_static
     (bert / "modules.json").unlink()
-    assert not is_static(bert)
+    assert not ModelFolder.read(bert).is_static
     (bert / "config.json").unlink()
-    assert not is_static(bert)
+    assert not ModelFolder.read(bert).is_static
 
 
 def test_modules_decide_how_a_folder_of_model2vec_is_read(tmp_path, static_folder):
     """model2vec writes both kinds of files: the folder is then sentence-transformers' first."""
     model2vec = write_model2vec(tmp_path / "model2vec")
     (static_folder / "config.json").write_bytes((model2vec / "config.json").read_bytes())
-    model = read_static_folder(static_folder)
+    model = read_static_folder(ModelFolder.read(static_folder))
     assert (model.family, model.left_out) == ("static", None)
-    assert read_static_folder(model2vec).left_out == 1
+    assert read_static_folder(ModelFolder.read(model2vec)).left_out == 1
 
 
 def test_where_the_limit_comes_from(tmp_path, static_folder):
     """The tokenizer's truncation, model2vec's max_length, or the default."""
-    assert read_static_folder(static_folder).max_tokens == DEFAULT_MAX_TOKENS
+    assert read_static_folder(ModelFolder.read(static_folder)).max_tokens == DEFAULT_MAX_TOKENS
     cut = write_sentence_transformers(tmp_path / "cut", limit=LIMIT)
-    assert read_static_folder(cut).max_tokens == LIMIT
+    assert read_static_folder(ModelFolder.read(cut)).max_tokens == LIMIT
     cases: tuple[tuple[dict[str, Any], int, int | None], ...] = (
         ({}, 512, 512),
         ({"max_length": 30}, 30, 30),
@@ -71,19 +72,21 @@ def test_where_the_limit_comes_from(tmp_path, static_folder):
     )
     for number, (config, tokens, characters) in enumerate(cases):
         # The median token of this tokenizer has one character.
-        model = read_static_folder(write_model2vec(tmp_path / f"{number}", config=config))
+        model = read_static_folder(
+            ModelFolder.read(write_model2vec(tmp_path / f"{number}", config=config))
+        )
         assert (model.max_tokens, model.max_characters) == (tokens, characters)
 
 
 def test_the_parts_around_the_table(static_folder, tmp_path):
     """Prompts come from the files, special tokens are not added, and Normalize is optional."""
-    model = read_static_folder(static_folder)
+    model = read_static_folder(ModelFolder.read(static_folder))
     assert model.prompts.texts == {"query": PROMPT, "document": ""}
     assert model.prompts.default == "document"
     assert b'"post_processor":null' in model.tokenizer.data
     assert not model.normalized
     normalized = write_sentence_transformers(tmp_path / "other", normalized=True)
-    assert read_static_folder(normalized).normalized
+    assert read_static_folder(ModelFolder.read(normalized)).normalized
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ def test_the_parts_around_the_table(static_folder, tmp_path):
 def test_a_post_processor_keeps_what_it_does_to_offsets(static_folder, post, left):
     """Only its special tokens are dropped."""
     edit_json(static_folder / "tokenizer.json", post_processor=post)
-    data = read_static_folder(static_folder).tokenizer.data
+    data = read_static_folder(ModelFolder.read(static_folder)).tokenizer.data
     assert b'"post_processor":' + left + b"," in data
 
 
@@ -142,7 +145,7 @@ def test_settings_that_cannot_be_expressed(static_folder, file, change, message)
     """A module or a setting that would change the vectors, and a wrong limit, are refused."""
     edit_json(static_folder / file, change)
     with pytest.raises(CompilerError, match=message):
-        read_static_folder(static_folder)
+        read_static_folder(ModelFolder.read(static_folder))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_settings_that_cannot_be_expressed(static_folder, file, change, message)
 def test_settings_of_model2vec(tmp_path, config, message):
     """Unknown keys and wrong values are refused by name."""
     with pytest.raises(CompilerError, match=message):
-        read_static_folder(write_model2vec(tmp_path / "model2vec", config=config))
+        read_static_folder(ModelFolder.read(write_model2vec(tmp_path / "model2vec", config=config)))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ def test_tables_that_are_none(static_folder, tensors, message):
     if tensors:
         save_file(tensors, path)
     with pytest.raises(SourceError, match=message):
-        read_static_folder(static_folder)
+        read_static_folder(ModelFolder.read(static_folder))
 
 
 def test_the_report_accepts_int8(tmp_path, static_folder, capsys):
@@ -314,4 +317,4 @@ def test_tensors_that_do_not_fit(tmp_path, change, message):
     folder = write_model2vec(tmp_path / "static", shared=True)
     change_tensors(folder, lambda tensors: tensors | change)
     with pytest.raises(CompilerError, match=message):
-        read_static_folder(folder).write(tmp_path)
+        read_static_folder(ModelFolder.read(folder)).write(tmp_path)

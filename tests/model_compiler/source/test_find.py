@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
-from model_compiler.files.paths import file_sha256, files_in
+from model_compiler.files.paths import file_sha256
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.folder import read_model_folder
 from model_compiler.model.reading import reading_of
 from model_compiler.source import catalog, find
 from model_compiler.source.catalog import CATALOG, CatalogEntry, License, Repository
@@ -68,9 +68,9 @@ def test_checkpoints_next_to_the_result(tiny_folder, tmp_path, merged):
 def find_and_check(folder: Path) -> tuple[Path, bool]:
     """Find a model, read its weights, and return its folder and whether it is adapted."""
     found = find_source(str(folder))
-    check_kind(found.folder)
+    found.folder.check_adapters()
     read_model_folder(found.folder).check()
-    return found.folder, found.base is not None
+    return found.folder.path, found.base is not None
 
 
 def test_a_repositorys_checkpoints_are_not_downloaded(served, tiny):
@@ -96,7 +96,7 @@ def test_checkpoints_of_an_export(served, tiny):
     (tiny / "model.safetensors").unlink()
     export(tiny / "model.onnx")
     found = find_source(str(tiny))
-    assert reading_of(found.folder, files_in(found.folder), None).path == "export"
+    assert reading_of(found.folder, None).path == "export"
 
 
 Listed = Callable[..., CatalogEntry]
@@ -116,7 +116,7 @@ def test_a_repository_is_fetched_at_its_commit(served, tiny):
     assert source.newest
     assert not find_source("acme/tiny", revision=COMMIT).newest
     assert source.license == "mit"
-    assert (source.folder / "model.safetensors").read_bytes() == (
+    assert (source.folder.path / "model.safetensors").read_bytes() == (
         tiny / "model.safetensors"
     ).read_bytes()
     assert served.paths() == [

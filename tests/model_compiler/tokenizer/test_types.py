@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from model_compiler.errors import CompilerError, SourceError
-from model_compiler.model.folder import read_model_folder
-from model_compiler.model.static import is_static, read_static_folder
+from model_compiler.model.folder import ModelFolder, read_model_folder
+from model_compiler.model.static import read_static_folder
 from model_compiler.tokenizer import tables
 from tests.model_compiler.goldens.setting_changes import change_file
 from tests.model_compiler.goldens.static_models import write_model2vec
@@ -20,7 +20,8 @@ WRONG: tuple[Any, ...] = (5, [5], {"type": [5]}, None)
 
 def read(folder: Path) -> None:
     """Read a folder's tokenizer as the compiler does."""
-    model = (read_static_folder if is_static(folder) else read_model_folder)(folder)
+    read = ModelFolder.read(folder)
+    model = (read_static_folder if read.is_static else read_model_folder)(read)
     tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
 
 

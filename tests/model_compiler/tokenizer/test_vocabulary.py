@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from model_compiler.errors import SourceError
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.tokenizer.file import read_tokenizer
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TOKENS, write_vocabulary
@@ -21,9 +22,8 @@ GOLDEN = json.loads(
 def test_ids_are_those_of_transformers(tmp_path, name):
     """Case, accents, special tokens and the class come from `tokenizer_config.json`."""
     golden = GOLDEN["folders"][name]
-    read = read_tokenizer(
-        write_vocabulary(tmp_path, **golden["settings"]), vocabulary_size=len(TOKENS)
-    )
+    folder = write_vocabulary(tmp_path, **golden["settings"])
+    read = read_tokenizer(ConfigFolder(folder), vocabulary_size=len(TOKENS))
     tokenizer = Tokenizer.from_str(read.data.decode())
     assert [tokenizer.encode(text).ids for text in GOLDEN["texts"]] == golden["ids"]
 
@@ -45,7 +45,7 @@ def test_the_ids_are_those_of_the_models_table(tmp_path, tokens, rows, fits):
     more = [f"t{number}" for number in range(tokens - len(TOKENS))]
     file.write_text("\n".join([*TOKENS, *more]) + "\n")
     with nullcontext() if fits else pytest.raises(SourceError, match="does not belong to this"):
-        read_tokenizer(tmp_path, vocabulary_size=rows)
+        read_tokenizer(ConfigFolder(tmp_path), vocabulary_size=rows)
 
 
 def test_a_model_with_a_vocabulary_compiles(tiny_folder, compile_tiny):
@@ -62,12 +62,12 @@ def test_the_error_of_a_wrong_encoding_is_short(tmp_path):
     before = (folder / "vocab.txt").read_bytes()
     (folder / "vocab.txt").write_bytes(before + b"x\n" * 9_000 + b"\xe9\n")
     with pytest.raises(SourceError, match=r"can't decode byte 0xe9 in position \d+") as caught:
-        read_tokenizer(folder, vocabulary_size=len(TOKENS))
+        read_tokenizer(ConfigFolder(folder), vocabulary_size=len(TOKENS))
     assert len(str(caught.value)) < 400
     (folder / "vocab.txt").write_bytes(before)
     edit_json(folder / "tokenizer_config.json", added_tokens_decoder={"x" * 9_000: {"content": 1}})
     with pytest.raises(SourceError, match="are damaged: ValueError") as caught:
-        read_tokenizer(folder, vocabulary_size=len(TOKENS))
+        read_tokenizer(ConfigFolder(folder), vocabulary_size=len(TOKENS))
     assert len(str(caught.value)) < 400
 
 
@@ -83,4 +83,4 @@ def test_what_cannot_be_built(tmp_path, settings, message):
     """A class that needs a `tokenizer.json`, a token without an id, or damage is refused."""
     folder = write_vocabulary(tmp_path, **settings)
     with pytest.raises(SourceError, match=message):
-        read_tokenizer(folder, vocabulary_size=len(TOKENS))
+        read_tokenizer(ConfigFolder(folder), vocabulary_size=len(TOKENS))

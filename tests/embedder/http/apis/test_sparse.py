@@ -34,7 +34,8 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     (root / "m").mkdir()
     folder = write_sparse_router(root / "m")
     options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_routes(find_source(str(folder)), routes_of(folder), root / "a", options)
+    source = find_source(str(folder))
+    compile_routes(source, routes_of(source.folder), root / "a", options)
     return load_artifact(root / "a/query"), load_artifact(root / "a/document")
 
 
