@@ -74,40 +74,60 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
         )
     with new_folder(output) as partial:
         tables = _write_tokenizer(source, model, partial, options)
-        while True:
-            graph = model.write(partial, progress=options.progress)
-            content = manifest_content(
-                source, model, options.choices, graph=graph, tables=tables, folder=partial
-            )
-            if not (options.thresholds or provenance):
-                break
-            try:
-                accepted = accept(
-                    model,
-                    graph,
-                    partial,
-                    content,
-                    golden=source.entry.golden if source.entry else (),
-                    thresholds=options.thresholds,
-                    documents=options.documents,
-                    progress=options.progress,
-                )
-                content |= {"fidelity": provenance | accepted.report, "golden": accepted.golden}
-                _report(accepted, graph.optimization, options)
-                break
-            except PrecisionError as error:
-                tokenizer = load(tables.kind, partial / tables.file)
-                better = with_more_float32(model, graph, partial, tokenizer)
-                if better is None:
-                    raise
-                layers = sorted(better.float32_layers)
-                _note(
-                    f"In {model.label}, {error.missed}. Of its {len(graph.layers)} layers, these "
-                    f"are now kept in float32, counted from 0: {', '.join(map(str, layers))}."
-                )
-                model, provenance = better, {**provenance, "float32_layers": layers}
+        content = _compiled_to_precision(
+            source, model, partial, options, tables=tables, provenance=provenance
+        )
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
     return content
+
+
+def _compiled_to_precision(
+    source: Source,
+    model: Model,
+    folder: Path,
+    options: Options,
+    *,
+    tables: TokenizerTables,
+    provenance: dict[str, Any],
+) -> dict[str, Any]:
+    """Write the graph, and return the manifest with the report.
+
+    If int8 is not accurate enough, the graph is written again, with more layers in float32.
+    """
+    graph = model.write(folder, progress=options.progress)
+    content = manifest_content(
+        source, model, options.choices, graph=graph, tables=tables, folder=folder
+    )
+    if not (options.thresholds or provenance):
+        return content
+    try:
+        accepted = accept(
+            model,
+            graph,
+            folder,
+            content,
+            golden=source.entry.golden if source.entry else (),
+            thresholds=options.thresholds,
+            documents=options.documents,
+            progress=options.progress,
+        )
+    except PrecisionError as error:
+        tokenizer = load(tables.kind, folder / tables.file)
+        better = with_more_float32(model, graph, folder, tokenizer)
+        if better is None:
+            raise
+        layers = sorted(better.float32_layers)
+        _note(
+            f"In {model.label}, {error.missed}. Of its {len(graph.layers)} layers, these are now "
+            f"kept in float32, counted from 0: {', '.join(map(str, layers))}."
+        )
+    else:
+        _report(accepted, graph.optimization, options)
+        return {**content, "fidelity": provenance | accepted.report, "golden": accepted.golden}
+    provenance = {**provenance, "float32_layers": layers}
+    return _compiled_to_precision(
+        source, better, folder, options, tables=tables, provenance=provenance
+    )
 
 
 def _read(folder: ModelFolder, options: Options) -> tuple[Model, dict[str, Any]]:
