@@ -65,7 +65,7 @@ class EndpointStack(EnvironmentStack):
         if index:
             self.endpoint.add_vector_index(index.index)
         if settings.standby and index and index.standby_index:
-            # A second model is there to become the one that answers, once its index is complete.
+            # The standby model becomes the one that answers once its index is complete.
             self.endpoint.check.allow_standby(index.index, index.standby_index)
             # All versions have one role, so the version before a switch needs its index after it.
             index.standby_index.grant_query(self.endpoint.function)
@@ -91,7 +91,7 @@ class EndpointStack(EnvironmentStack):
     def _make_standby(
         self, model: Model, function: FunctionSettings, index: IVectorIndex, hosting: Hosting
     ) -> None:
-        """Serve the second model, to compare its answers with those of the endpoint.
+        """Serve the standby model, to compare its answers with those of the endpoint.
 
         It has neither alias nor URL: whoever may invoke the function calls its version.
         """

@@ -176,7 +176,7 @@ class EnvironmentSettings(Settings):
 
     @property
     def regional_features(self) -> list[Feature]:
-        """What it needs that AWS does not have in every region."""
+        """The features that it needs and AWS does not have in every region."""
         needs = {
             URLS: True,
             VECTORS: self.index,

@@ -145,6 +145,6 @@ def _show(value: object) -> str:
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
     )
-    # The end of a path says what is missing, so a path is shown whole.
+    # The missing part of a path is at its end, so a path is shown whole.
     is_short = isinstance(value, Path) or len(text) <= _SHOWN
     return text if is_short else f"{text[:_SHOWN]}..."

@@ -16,10 +16,10 @@ from stacks.promoted import image_synthesizer
 
 
 class IndexStack(EnvironmentStack):
-    """The vector index of one environment, and that of its standby.
+    """The vector index of one environment, and that of its standby model.
 
     What the settings do not ask for is None: loads without a folder of batch jobs, what keeps an
-    index equal to documents, the watch, and all of the second model.
+    index equal to documents, the watch, and all of the standby model.
     """
 
     def __init__(

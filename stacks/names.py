@@ -41,7 +41,7 @@ def repository_name(environment: str) -> str:
 def artifact_bucket_name(
     environment: str, *, account: str | None = None, region: str | None = None
 ) -> str:
-    """Return the name of the bucket of artifacts; CloudFormation completes what is not given.
+    """Return the name of the bucket of artifacts; CloudFormation completes the rest.
 
     With an environment's name of 31 characters it has 63, which is S3's limit.
     """
@@ -73,7 +73,7 @@ def has_repository_stack(environment: EnvironmentSettings) -> bool:
 def artifact_bucket(
     environment: EnvironmentSettings, *, account: str | None, region: str | None
 ) -> str:
-    """Return the name of the bucket of artifacts; CloudFormation completes what is not given."""
+    """Return the name of the bucket of artifacts; CloudFormation completes the rest."""
     existing = environment.existing
     return (existing and existing.bucket) or artifact_bucket_name(
         environment.name, account=account, region=region

@@ -17,7 +17,7 @@ from stacks.environment_stack import EnvironmentStack
 from stacks.names import observability_stack_name, stacks_of_file
 from stacks.standing_cost import default_budget
 
-#: The id of the alarms of documents in the second model's index.
+#: The id of the alarms of documents in the standby model's index.
 STANDBY = "StandbyAlarms"
 
 

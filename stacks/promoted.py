@@ -40,7 +40,7 @@ def image_synthesizer(
 ) -> DefaultStackSynthesizer:
     """Return what publishes a stack's images into a repository, or takes those that are there.
 
-    `images` has the digest of each target; one of the second model begins with `standby-`.
+    `images` has the digest of each target; one of the standby model begins with `standby-`.
     """
     repository = image_repository(settings)
     if images:
@@ -80,7 +80,7 @@ class _PromotedImages(DefaultStackSynthesizer):
 
 
 class PromotedZip(DefaultStackSynthesizer):
-    """Gives the zip's asset, and the artifact's, the address of what is already in the bucket.
+    """Gives the zip's asset, and the artifact's, the address of a file that is in the bucket.
 
     The other files of a stack, such as its template, are published as always.
     """

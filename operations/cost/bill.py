@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from embedder.http.telemetry import OF_A_VERSION, UNITS
+from embedder.http.telemetry import UNITS, VERSION_UNITS
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.programs import contract
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
@@ -33,7 +33,7 @@ _ZIP_GB = 0.026
 #: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
 LOG_BYTES = 2000
 #: The embedder's in an hour with requests of one version, API and status (docs/api.md).
-METRICS = 2 * len(UNITS) + len(OF_A_VERSION)
+METRICS = 2 * len(UNITS) + len(VERSION_UNITS)
 #: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
 _SNAPSHOT_HOURS = 3.0
 #: A release before and after its shift: the new version is warmed and checked.

@@ -304,7 +304,7 @@ def test_every_alarm_has_a_section_in_the_runbook(synthesized):
 
 
 def test_every_alarm_notifies_or_is_part_of_the_one_that_pages(synthesized):
-    """Those of a release stop it instead, and CodeDeploy's own notice tells of it."""
+    """Those of a release stop it instead, and CodeDeploy's own notice reports it."""
     template = synthesized("all-together").templates["observability"]
     (page,) = of_kind(template, "AWS::CloudWatch::CompositeAlarm")
     alarms = {
@@ -375,7 +375,7 @@ def test_the_permissions_of_an_existing_role_are_reported(synthesized):
     )
 
 
-#: A role is passed to these services, and IAM lets nobody pass a role of another account. The
+#: A role is passed to these services, and IAM lets no one pass a role of another account. The
 #: others take its ARN from a caller.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 PASSED = {"apigateway", "codedeploy", "ecs-tasks", "events", "lambda"}

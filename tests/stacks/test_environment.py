@@ -244,7 +244,7 @@ def test_the_second_embedding_gemma_has_no_terms_to_accept(load):
 
 
 def test_models_next_to_the_model(load):
-    """The model has them, wherever the tables stand."""
+    """The model has them, in whatever order the tables are."""
     ranker = '[reranker]\nname = "acme/ranker"\n'
     sparse = '[sparse]\nname = "acme/splade"\n'
     for text in (MINILM + ranker, ranker + MINILM):

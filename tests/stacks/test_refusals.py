@@ -374,7 +374,7 @@ def test_each_error_says_what_is_wrong_and_what_is_allowed(tmp_path, snapshot, t
     assert messages == snapshot
 
 
-#: Next to what is refused: the forms, sizes and numbers that AWS takes.
+#: Next to each refusal: the forms, sizes and numbers that AWS takes.
 RIGHT: list[dict[str, Any]] = [
     {**HERE, "front": {"callers": [CALLER], "authorizer": AUTHORIZER}},
     {**HERE, "front": {"callers": [CALLER], "firewall": {"web_acl": WEB_ACL}}},

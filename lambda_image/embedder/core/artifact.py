@@ -68,7 +68,7 @@ class GraphEntry(NamedTuple):
     optimization: str
 
 
-#: The second input of a graph that tells two parts of its input apart: 0 for padding, else 1 or 2.
+#: The second input of a graph that separates two parts of its input: 0 for padding, else 1 or 2.
 SEGMENTS = "segments"
 
 
@@ -219,7 +219,7 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
 
 
 def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
-    """Read and check what is served together: the artifact in `folder`, or those of its set.
+    """Read and check all that is served together: the artifact in `folder`, or those of its set.
 
     Raises:
         ArtifactError: as `load_artifact`, or if the set names another artifact than is in a folder.

@@ -2,7 +2,7 @@
 
 The object has the artifact's files one after the other, sorted by name, without the manifest; of a
 set of artifacts, those of each in turn. The manifests come with the function's package, so the
-function need not trust what it downloads: a folder is renamed to its final name only when the
+function need not trust the download: a folder is renamed to its final name only when the
 SHA-256 of each file is the manifest's. Lambda repeats an initialization that failed, also in an
 environment that still has files of the first.
 https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
@@ -151,7 +151,7 @@ class _Object:
         self._client = botocore.session.get_session().create_client(
             "s3", region_name=region, endpoint_url=endpoint, config=config
         )
-        self._of = {"Bucket": bucket, "Key": key}
+        self._location = {"Bucket": bucket, "Key": key}
         self._deadline = time.monotonic() + _SECONDS
 
     def fetch(self, files: Mapping[str, FileEntry], folder: str) -> None:
@@ -184,7 +184,9 @@ class _Object:
         try:
             byte_range = f"bytes={start}-{start + size - 1}"
             # Used as a context, a body is the raw stream, which does not check the length.
-            with closing(self._client.get_object(**self._of, Range=byte_range)["Body"]) as body:
+            with closing(
+                self._client.get_object(**self._location, Range=byte_range)["Body"]
+            ) as body:
                 while piece := body.read(_CHUNK):
                     yield piece
                     if time.monotonic() > self._deadline:

@@ -256,7 +256,7 @@ class CredentialsProvider:
 
     def _replaced(self, old: _Temporary | None) -> _Temporary:
         valid = old is not None and time.time() < old.expires
-        # One thread asks. The others go on with what they have, and wait only without.
+        # One thread asks. The others use the old ones, and wait only if they have none.
         if not self._asking.acquire(blocking=not valid) and old is not None:
             return old
         try:

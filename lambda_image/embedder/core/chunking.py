@@ -37,14 +37,14 @@ _INLINE = re.compile(
 
 
 class Block(NamedTuple):
-    """A paragraph, or what is as one: a list, a table, a row."""
+    """A paragraph, or a list, a table or a row, which counts as one."""
 
     text: str
     #: The headings above it, the outermost first.
     headings: tuple[str, ...] = ()
     #: No chunk has blocks of two sections.
     section: int = 0
-    #: What only this section's chunks have.
+    #: Metadata that only the chunks of this section have.
     metadata: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -62,7 +62,7 @@ class _Unit(NamedTuple):
     text: str
     #: Its size in tokens, or in bytes where those are the tighter limit.
     weight: int
-    #: What stands between it and the unit before it.
+    #: Text between it and the unit before it.
     joint: str
 
 
@@ -182,14 +182,14 @@ class Chunker:
     def _weight(self, text: str) -> int:
         size = len(text.encode())
         in_bytes = -(-size * self._tokens // self._bytes)
-        # What is too long anyway is not tokenized.
+        # A text that is too long anyway is not tokenized.
         return in_bytes if size > self._bytes else max(in_bytes, len(self._encode(text)))
 
 
 def _parts(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
     """Divide units into parts that fit, at places that depend on the text near them alone.
 
-    In what is longer than three parts, a cut is after each unit with the lowest checksum of all
+    A text that is longer than three parts is cut after each unit with the lowest checksum of all
     within two fifths of a part before and after it. Between two cuts the text is divided evenly.
     """
     if not units:
@@ -343,7 +343,7 @@ class _HtmlReader(HTMLParser):
         self._preformatted = 0
 
     def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a paragraph, a heading or what is not shown."""
+        """Begin a paragraph, a heading or a hidden part."""
         if tag in _HIDDEN:
             self._hidden += 1
         elif tag == "br":
@@ -370,11 +370,11 @@ class _HtmlReader(HTMLParser):
         self._preformatted = max(0, self._preformatted - (tag == "pre"))
 
     def handle_data(self, data: str) -> None:
-        """Keep what is shown."""
+        """Keep text that is shown."""
         if not self._hidden:
             self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
 
     def end_paragraph(self) -> None:
-        """Add what was read as a paragraph."""
+        """Add the text that was read as a paragraph."""
         self._outline.add("".join(self._parts).strip(" "))
         self._parts.clear()

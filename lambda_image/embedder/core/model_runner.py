@@ -248,7 +248,8 @@ class ModelRunner:
 class SegmentRunner(ModelRunner):
     """A runner for inputs of two parts: the ids, int32, and then the segments, a byte per token.
 
-    A segment is 1 or 2: of a reranker the token type plus 1, of a text 2 for what is not pooled.
+    A segment is 1 or 2: of a reranker the token type plus 1, of a text 2 for tokens that are not
+    pooled.
     """
 
     token_bytes = _ID_BYTES + 1

@@ -35,12 +35,7 @@ _NAMES = (
     "EMBEDDING_WATCH",
 )
 #: Variables of the command `embed`, which may be set in the same shell.
-_NAMES_OF_CLIENT = {
-    "EMBEDDING_BATCH",
-    "EMBEDDING_INDEX_ARN",
-    "EMBEDDING_INDEX_LOAD",
-    "EMBEDDING_URL",
-}
+_CLIENT_NAMES = {"EMBEDDING_BATCH", "EMBEDDING_INDEX_ARN", "EMBEDDING_INDEX_LOAD", "EMBEDDING_URL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class EmbedderSettings:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "EmbedderSettings":
         """Parse the environment; a `SettingsError` names an unknown variable or a bad value."""
-        allowed = _NAMES_OF_CLIENT.union(_NAMES)
+        allowed = _CLIENT_NAMES.union(_NAMES)
         unknown = sorted(
             name for name in environ if name.startswith(PREFIX) and name not in allowed
         )

@@ -1,8 +1,8 @@
 """Texts to sparse vectors: a weight for each token of a vocabulary, of which most are 0.
 
-The session gives a row for each input, float32 [vocabulary]; what is not 0 is kept. A model has
-ONNX Runtime's session. A table of token weights, with which queries need no model, has numpy alone:
-its tokenizer and 120 kB are all that a start loads.
+The session gives a row for each input, float32 [vocabulary]; the numbers other than 0 are kept. A
+model has ONNX Runtime's session. A table of token weights, with which queries need no model, has
+numpy alone: its tokenizer and 120 kB are all that a start loads.
 
 The local index of a sparse encoder has postings of impacts in 16 bits, which are mapped. A
 posting is an entry that has a token, with the impact of the token there. An impact times the

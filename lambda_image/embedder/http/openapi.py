@@ -21,7 +21,7 @@ from embedder.http.status_phrases import PHRASES
 
 Schema = dict[str, Any]
 
-#: Descriptions of what is served, by the model's task.
+#: Descriptions of the endpoint, by the model's task.
 _DESCRIPTIONS = {
     "embed": (
         "Text embeddings from one model, through several APIs. Every answer names its vector space "
@@ -154,7 +154,7 @@ _EMBEDDING = (
 
 
 def _info(*left_out: str, **more: Schema) -> Schema:
-    """Describe what `/info` says of a kind of model, with what all have but what is left out."""
+    """Describe the answer of `/info` for a kind of model: some fields are left out, some added."""
     named: Schema = {
         **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
         **dict.fromkeys(_INFO_NUMBERS, _POSITIVE),

@@ -162,7 +162,7 @@ class Router:
     def error_response(
         self, error: errors.AnswerableError, record: RequestRecord, *, path: str = ""
     ) -> Response:
-        """Respond to what is not a valid request, in the API of its path if it has one."""
+        """Respond to an invalid request, in the API of its path if it has one."""
         api = self._api_of(path.rstrip("/") or "/")
         record.api, record.error = api.name, error.code
         return self._finish(api.error(error, record.id), record)

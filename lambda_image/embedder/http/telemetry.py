@@ -28,12 +28,12 @@ UNITS = {
 }
 #: Metrics by which a release judges the new version alone. No other metric has the version as a
 #: dimension, for each would be billed once more for every version.
-OF_A_VERSION = {"Requests": "Count", "ServerErrors": "Count"}
+VERSION_UNITS = {"Requests": "Count", "ServerErrors": "Count"}
 _DEFINITIONS = {
-    name: {"Name": name, "Unit": unit} for name, unit in {**UNITS, **OF_A_VERSION}.items()
+    name: {"Name": name, "Unit": unit} for name, unit in {**UNITS, **VERSION_UNITS}.items()
 }
 #: Metrics of a request that embedded, and the fields of its line that they have.
-_OF_LINE = {
+_LINE_FIELDS = {
     "Texts": "texts",
     "Tokens": "tokens",
     "TokenizationTime": "tokenizationMs",
@@ -127,7 +127,7 @@ class Telemetry:
         settings = self._settings
         values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(line["coldStart"])}
         if record.embeddings is not None:
-            values |= {metric: line[field] for metric, field in _OF_LINE.items()}
+            values |= {metric: line[field] for metric, field in _LINE_FIELDS.items()}
             # Without a run there is no batch and no padding, so neither metric is written.
             if record.embeddings.runs:
                 values["BatchSize"] = list(record.embeddings.runs[:_MOST_VALUES])
@@ -144,7 +144,7 @@ class Telemetry:
                     {
                         "Namespace": settings.metrics_namespace,
                         "Dimensions": [["FunctionName", "Version"]],
-                        "Metrics": [_DEFINITIONS[name] for name in OF_A_VERSION],
+                        "Metrics": [_DEFINITIONS[name] for name in VERSION_UNITS],
                     },
                 ],
             },

@@ -98,6 +98,6 @@ def test_the_table_of_errors_is_the_codes():
 
 def test_the_metrics_are_the_codes():
     """The page names every metric."""
-    from embedder.http.telemetry import OF_A_VERSION, UNITS
+    from embedder.http.telemetry import UNITS, VERSION_UNITS
 
-    assert all(f"`{name}`" in TEXT for name in UNITS | OF_A_VERSION)
+    assert all(f"`{name}`" in TEXT for name in UNITS | VERSION_UNITS)

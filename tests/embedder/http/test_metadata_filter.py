@@ -91,7 +91,7 @@ def test_the_examples_of_the_user_guide_are_accepted(value):
     ],
 )
 def test_a_mistake_is_named_with_its_place(value, message):
-    """The error has the place, the rule, what was found, and the allowed operators."""
+    """The error has the place, the rule, the value found, and the allowed operators."""
     with pytest.raises(InvalidFieldError) as caught:
         FILTER.check(value, "filter")
     assert message in caught.value.message

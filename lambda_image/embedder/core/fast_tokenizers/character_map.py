@@ -12,7 +12,7 @@ Sections besides those of `table_file`:
     kind_pages  u16 per 256 code points: the number of their page
     kinds       u8, 256 to a page: an index into `CHARACTER_CLASSES`, plus 128 for a character that
                 is a key
-    composed    UTF-8: keys of several characters and what they become, each with a NUL after it
+    composed    UTF-8: keys of several characters and their texts, each with a NUL after it
 """
 
 import re

@@ -2,8 +2,8 @@
 
 A text is normalized by a character map, split at spaces, and each piece is taken apart into the
 tokens with the largest sum of scores (Kudo 2018, https://arxiv.org/abs/1804.10959). The search is
-Viterbi's from left to right; of two equal sums the first that is found stays. What is between white
-space is encoded by itself and remembered, so that a common word costs one look-up.
+Viterbi's from left to right; of two equal sums the first that is found stays. A chunk
+between white space is encoded by itself and remembered, so that a common word costs one look-up.
 
 Sections besides those of `table_file`, `added_tokens` (`added` are matched in the text as it is,
 `normal` after normalization) and `character_map`, if the tokenizer has one:
@@ -247,7 +247,7 @@ class Unigram(TableTokenizer):
             yield from re.findall(_PIECES, spaced) if options.split else [spaced]
 
     def _encode_chunks(self, part: str) -> list[int]:
-        """Encode what is between white space one by one."""
+        """Encode the chunks between white space one by one."""
         ids: list[int] = []
         chunks = self._chunks
         for chunk in part.split():

@@ -28,7 +28,7 @@ _NOT_JSON, _INVALID, _NO_METHOD, _BAD_PARAMS, _FAULT = -32700, -32600, -32601, -
 
 
 class Tool(NamedTuple):
-    """A tool: its name, the operation that it calls, and what it is for."""
+    """A tool: its name, the operation that it calls, and its purpose."""
 
     name: str
     method: str
@@ -168,7 +168,7 @@ class McpOperation(Operation):
         try:
             response = operation.serve(tool_request, record)
         except ClientError as error:
-            # An agent reads it, and may call again with what is allowed.
+            # An agent reads it, and may correct its call.
             record.error, record.field = error.code, error.field
             return {"content": [{"type": "text", "text": error.message}], "isError": True}
         return {"content": [{"type": "text", "text": response.body.decode()}], "isError": False}

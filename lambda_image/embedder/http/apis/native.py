@@ -51,7 +51,7 @@ _UNKNOWN = (
 
 
 def warnings_of(embeddings: Embeddings | None) -> dict[str, Any]:
-    """Return the field of an answer that says what is wrong with texts; empty if nothing is."""
+    """Return the field of an answer with the problems of texts; empty if there are none."""
     if embeddings is None or not embeddings.unknown:
         return {}
     positions = list(embeddings.unknown)

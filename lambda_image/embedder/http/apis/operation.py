@@ -133,7 +133,7 @@ class Operation:
         return Object(fields, rule=self.rule) if fields else None
 
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields of the body: what is checked, and what the document describes."""
+        """Return the fields of the body, which are checked, and described in the document."""
         return ()
 
     def serve(self, request: Request, record: RequestRecord) -> Response:
@@ -297,7 +297,7 @@ class Described(Operation):
         return json_response({**self.description(), **descriptions}, headers=headers)
 
     def description(self) -> dict[str, Any]:
-        """Return what is said of the model."""
+        """Return the description of the model."""
         raise NotImplementedError
 
 

@@ -1,7 +1,7 @@
 """`POST /search`: from a query to ranked entries of the index, in one request.
 
 The query is embedded, the index is searched wide, the lists of a dense and a sparse search become
-one by reciprocal rank fusion, and the reranker orders what is left, where one is served. Fusion
+one by reciprocal rank fusion, and the reranker, where one is served, orders that. Fusion
 adds 1 / (60 + rank) over the lists: G. Cormack, C. Clarke, S. Buettcher, "Reciprocal rank fusion
 outperforms Condorcet and individual rank learning methods", SIGIR 2009.
 

@@ -169,7 +169,7 @@ def test_one_of_many_threads_asks(server, provider):
 
 
 def test_no_thread_waits_while_the_old_credentials_are_valid(server, provider):
-    """One asks for new ones, and the others go on with what they have."""
+    """One asks for new ones, and the others use the old ones."""
     server.answer = lambda: answer_of("K1", minutes=4)
     provider.get()
     asked, go_on = threading.Event(), threading.Event()

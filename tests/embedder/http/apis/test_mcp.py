@@ -89,7 +89,7 @@ def test_other_messages_have_json_rpcs_codes(message, status, code):
 
 
 def test_an_id_is_a_text_or_a_whole_number():
-    """The error says so, and has what was found."""
+    """The error says so, and has the value found."""
     _, answer = send({**PING, "id": 1.5})
     allowed = '"id" must be a string or a whole number; found the number 1.5.'
     assert answer["error"]["message"] == allowed

@@ -125,7 +125,7 @@ def pair(**inputs: Any) -> dict[str, Any]:
     return {"inputs": {"source_sentence": "a", "sentences": ["b"], **inputs}}
 
 
-#: A path, what is wrong, TEI's status and kind, and a part of the message.
+#: A path, the mistake, TEI's status and kind, and a part of the message.
 REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("/embed", b"{", 400, "Validation", "must be JSON"),
     ("/embed", {"inputs": []}, 400, "Empty", "found an empty list"),
@@ -138,7 +138,7 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("/embed", {"inputs": "a", "prompt_name": "query"}, 422, "Validation", "has no prompts"),
     ("/embed", {"inputs": [*map(str, range(50_000))]}, 422, "Validation", "holds 50000 inputs"),
     ("/embed", {"inputs": "w " * 40}, 422, "Validation", 'Send "truncate": true'),
-    # What would have an effect is never ignored.
+    # A field that would have an effect is never ignored.
     (
         "/embed",
         {"inputs": "a", "parameters": {"truncate": True}},
