@@ -30,7 +30,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check found, as a phrase, what to do, and the found numbers and names for programs."""
+    """The result of a check: a phrase, advice, and its numbers and names for programs."""
 
     state: State
     found: str

@@ -8,10 +8,15 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from embedding_client.doctor import LOGIN, CheckResult, SkippedError, failed, ok, skipped, warning
-from embedding_client.doctor.probes import AwsError, NoCredentialsError, NotPermittedError, Reply
+from embedding_client.doctor.probes import (
+    AwsCallError,
+    MissingCredentialsError,
+    NotPermittedError,
+    Reply,
+)
 from embedding_client.doctor.snapshot import NoAnswer, Snapshot
 
-#: For a host without an address, without TLS, or with an invalid certificate.
+#: Advice for a host without an address, without TLS, or with an invalid certificate.
 _NO_ANSWER = (
     "compare the URL with the output Url of the stack, as a deleted URL has no address; check this "
     "machine's DNS and firewalls; if your company has a proxy, install its certificate"
@@ -39,8 +44,8 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
         return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
     try:
         arn, region = snapshot.identity()["Arn"], str(snapshot.region)
-    except NoCredentialsError as error:
-        if snapshot.asked.url is not None and not snapshot.takes_signatures:
+    except MissingCredentialsError as error:
+        if snapshot.options.url is not None and not snapshot.takes_signatures:
             raise SkippedError("the endpoint takes no signature") from error
         if snapshot.region is None:
             return failed("no region", "give --region, or set AWS_REGION")
@@ -71,9 +76,9 @@ def check_unsigned(snapshot: Snapshot) -> CheckResult:
     )
 
 
-def _refused(snapshot: Snapshot, found: str, advice: str, **data: Any) -> CheckResult:
+def _refused(snapshot: Snapshot, summary: str, advice: str, **data: Any) -> CheckResult:
     """Return the result for a caller who is not allowed, which who deploys need not be."""
-    return (warning if snapshot.asked.deployer else failed)(found, advice, **data)
+    return (warning if snapshot.options.deployer else failed)(summary, advice, **data)
 
 
 def check_signed(snapshot: Snapshot) -> CheckResult:
@@ -85,17 +90,17 @@ def check_signed(snapshot: Snapshot) -> CheckResult:
         return _answered(reply)
     status = reply.status
     request = reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid") or "none"
-    found = f"{status} (request {request})"
+    summary = f"{status} (request {request})"
     if status != 403:
         advice = _ADVICE.get(status, "docs/runbook.md#url5xx; the log has this request id")
-        return failed(found, advice, status=status)
+        return failed(summary, advice, status=status)
     date = reply.headers.get("date")
-    now = snapshot.now()
-    skew = parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
+    sent = parsedate_to_datetime(date).astimezone(UTC) if date else None
+    skew = sent - snapshot.clock() if sent else timedelta()
     if abs(skew) > _SKEW:
         advice = f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
-        return failed(found, advice, status=status)
-    return _refused(snapshot, found, "see permissions below", status=status)
+        return failed(summary, advice, status=status)
+    return _refused(snapshot, summary, "see permissions below", status=status)
 
 
 def _answered(reply: Reply) -> CheckResult:
@@ -106,8 +111,8 @@ def _answered(reply: Reply) -> CheckResult:
         size = len(json.loads(reply.body)["embedding"])
     except (ValueError, TypeError, KeyError):
         return failed("200 without a vector", "the URL is not that of an endpoint of this kit")
-    found = f"200, {size} dimensions in {took:,.0f} ms"
-    return ok(found, status=200, dimensions=size, milliseconds=took)
+    summary = f"200, {size} dimensions in {took:,.0f} ms"
+    return ok(summary, status=200, dimensions=size, milliseconds=took)
 
 
 def check_permissions(snapshot: Snapshot) -> CheckResult:
@@ -141,10 +146,13 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
         unread.append(error.action)
     try:
         decided = _simulate(snapshot, principal, alias.arn)
-    except (NotPermittedError, AwsError):  # such as a role of another account
+    except (NotPermittedError, AwsCallError):  # such as a role of another account
         unread.append("iam:SimulatePrincipalPolicy")
-    both = identity["Account"] != alias.account
-    allowed = {n: _is_allowed(decided.get(n), granted.get(n), both=both) for n in CONDITIONS}
+    other_account = identity["Account"] != alias.account
+    allowed = {
+        action: _is_allowed(decided.get(action), granted.get(action), other_account=other_account)
+        for action in CONDITIONS
+    }
     if missing := [action for action, is_allowed in allowed.items() if is_allowed is False]:
         return _refused(
             snapshot,
@@ -172,25 +180,25 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
     return skipped(looked)
 
 
-def _is_allowed(decision: str | None, granted: bool | None, *, both: bool) -> bool | None:
+def _is_allowed(decision: str | None, granted: bool | None, *, other_account: bool) -> bool | None:
     """Return whether IAM's decision and the function's policy allow an action; None if unknown.
 
-    Either is enough in one account; across accounts `both` have to allow it. A condition of the
+    Either is enough in one account; a caller of another account needs both. A condition of the
     function's policy is taken as met.
     """
     if decision == "explicitDeny":
         return False
-    known = {granted, None if decision is None else decision == "allowed"}
-    # What one of them says decides: that it allows, or across accounts that it does not.
-    if (not both) in known:
-        return not both
-    return None if None in known else both
+    answers = {granted, None if decision is None else decision == "allowed"}
+    # One answer decides: that it allows, or for another account that it does not.
+    if (not other_account) in answers:
+        return not other_account
+    return None if None in answers else other_account
 
 
 def _grants(statement: Mapping[str, Any], principal: str, action: str) -> bool:
     """Return whether a statement of the function's policy grants an action to a caller."""
-    given = statement.get("Principal", {})
-    names = given if isinstance(given, str) else given.get("AWS", [])
+    principals = statement.get("Principal", {})
+    names = principals if isinstance(principals, str) else principals.get("AWS", [])
     return (
         statement["Effect"] == "Allow"
         and action in _listed(statement.get("Action", []))
@@ -211,13 +219,13 @@ def _role(snapshot: Snapshot, arn: str) -> str:
     try:
         # Only IAM knows the role's path.
         return str(snapshot.aws.call("iam", "get_role", RoleName=name)["Role"]["Arn"])
-    except (NotPermittedError, AwsError):
+    except (NotPermittedError, AwsCallError):
         return f"arn:{partition}:iam::{account}:role/{name}"
 
 
 def _simulate(snapshot: Snapshot, principal: str, resource: str) -> dict[str, str]:
     decisions = {}
-    for action, (key, kind, value) in CONDITIONS.items():
+    for action, (key, key_type, value) in CONDITIONS.items():
         answer = snapshot.aws.call(
             "iam",
             "simulate_principal_policy",
@@ -225,7 +233,7 @@ def _simulate(snapshot: Snapshot, principal: str, resource: str) -> dict[str, st
             ActionNames=[action],
             ResourceArns=[resource],
             ContextEntries=[
-                {"ContextKeyName": key, "ContextKeyType": kind, "ContextKeyValues": [value]}
+                {"ContextKeyName": key, "ContextKeyType": key_type, "ContextKeyValues": [value]}
             ],
         )
         decisions[action] = answer["EvaluationResults"][0]["EvalDecision"]

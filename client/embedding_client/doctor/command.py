@@ -36,8 +36,8 @@ from embedding_client.doctor import (
     surroundings,
     warning,
 )
-from embedding_client.doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Web
-from embedding_client.doctor.snapshot import Question, Snapshot
+from embedding_client.doctor.probes import CONFIG, TIMEOUT, Aws, AwsCallError, Web
+from embedding_client.doctor.snapshot import DoctorOptions, Snapshot
 from embedding_client.errors import ConfigurationError
 from embedding_client.progress import Bar
 
@@ -60,7 +60,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         raise ConfigurationError(
             f"No endpoint: give --environment or --url, or set {URL_VARIABLE}."
         )
-    asked = Question(
+    options = DoctorOptions(
         url=url,
         environment=args.environment,
         vector_space=args.vector_space,
@@ -69,7 +69,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         deployer=args.deployer,
     )
     with httpx.Client(timeout=TIMEOUT) as http:
-        return report(_snapshot(args, asked, http), as_program=args.json)
+        return report(_snapshot(args, options, http), as_program=args.json)
 
 
 def report(snapshot: Snapshot, *, as_program: bool) -> int:
@@ -77,7 +77,7 @@ def report(snapshot: Snapshot, *, as_program: bool) -> int:
     # None shows no bar where there is no terminal.
     with Bar(total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=None) as bar:
         results = list(examine(snapshot, bar.update))
-    url, environment = snapshot.asked.url, snapshot.asked.environment
+    url, environment = snapshot.options.url, snapshot.options.environment
     with suppress(SkippedError):
         url = snapshot.url()
     with suppress(SkippedError):
@@ -91,8 +91,8 @@ def report(snapshot: Snapshot, *, as_program: bool) -> int:
     return int(any(result.result.state == State.FAILED for result in results))
 
 
-def _snapshot(args: argparse.Namespace, asked: Question, http: httpx.Client) -> Snapshot:
-    url = asked.url or ""
+def _snapshot(args: argparse.Namespace, options: DoctorOptions, http: httpx.Client) -> Snapshot:
+    url = options.url or ""
     host = urlsplit(url).hostname or ""
     try:
         session = botocore.session.Session(profile=args.profile)
@@ -102,13 +102,13 @@ def _snapshot(args: argparse.Namespace, asked: Question, http: httpx.Client) -> 
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
     return Snapshot(
-        asked=asked,
+        options=options,
         aws=Aws(partial(session.create_client, region_name=region, config=CONFIG)),
         # An environment's own URL is a Function URL, which every signer signs for.
         web=Web(http, auth_for(url, args)),
         region=region,
         memory=spaces_file(),
-        now=lambda: datetime.now(UTC),
+        clock=lambda: datetime.now(UTC),
     )
 
 
@@ -178,7 +178,7 @@ def run_check(check: Check, snapshot: Snapshot) -> CheckResult:
         return check.run(snapshot)
     except SkippedError as error:
         return skipped(str(error))
-    except AwsError as error:
+    except AwsCallError as error:
         return warning(f"the check could not run: {error}", "run it again")
     except Exception as error:
         return warning(
@@ -190,8 +190,8 @@ def run_check(check: Check, snapshot: Snapshot) -> CheckResult:
 def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator[str]:
     """Yield the lines of the report: one a check, one for what to do, one a reason to skip."""
     yield title
-    made = [result for result in results if result.result.state != State.SKIPPED]
-    for group, members in groupby(made, key=lambda result: result.check.group):
+    completed = [result for result in results if result.result.state != State.SKIPPED]
+    for group, members in groupby(completed, key=lambda result: result.check.group):
         yield ""
         yield group
         for check, result in members:
@@ -201,14 +201,14 @@ def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator
             yield f"  {state}  {check.name:<{_NAME}} {result.found}"
             if result.advice:
                 yield f"  {'':<{_WIDTH}}  {'':<{_NAME}} to do: {result.advice}"
-    unmade = defaultdict[str, list[str]](list)
+    skipped_names = defaultdict[str, list[str]](list)
     for check, result in results:
         if result.state == State.SKIPPED:
-            unmade[result.found].append(check.name)
+            skipped_names[result.found].append(check.name)
     yield ""
-    for reason, names in unmade.items():
+    for reason, names in skipped_names.items():
         yield f"skipped {', '.join(names)}: {reason}"
-    yield from ("",) if unmade else ()
+    yield from ("",) if skipped_names else ()
     counts = {state: sum(r.result.state == state for r in results) for state in State}
     yield ", ".join(f"{count} {state}" for state, count in counts.items() if count)
 

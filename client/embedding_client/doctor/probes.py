@@ -14,7 +14,7 @@ from botocore.config import Config
 from embedding_client.doctor import SkippedError
 
 _SECONDS = 10
-#: Of a list; more would take too long in a large account.
+#: Pages of a list; more would take too long in a large account.
 _MOST_PAGES = 20
 #: A cold start can take longer than a connection.
 TIMEOUT = httpx.Timeout(_SECONDS, read=60)
@@ -59,7 +59,7 @@ class NotPermittedError(SkippedError):
         self.action = action
 
 
-class NoCredentialsError(SkippedError):
+class MissingCredentialsError(SkippedError):
     """There are no valid credentials; `reason` is AWS's own."""
 
     def __init__(self, reason: str) -> None:
@@ -67,7 +67,7 @@ class NoCredentialsError(SkippedError):
         self.reason = reason
 
 
-class AwsError(Exception):
+class AwsCallError(Exception):
     """AWS refused a request for another reason, or did not answer."""
 
     def __init__(self, action: str, code: str, message: str) -> None:
@@ -117,12 +117,12 @@ class Aws:
             if code in _DENIED:
                 raise NotPermittedError(action) from error
             if code in _INVALID:
-                raise NoCredentialsError(f"{code}: {message}") from error
-            raise AwsError(action, code, str(message or "")) from error
+                raise MissingCredentialsError(f"{code}: {message}") from error
+            raise AwsCallError(action, code, str(message or "")) from error
         except _NONE as error:
-            raise NoCredentialsError(str(error)) from error
+            raise MissingCredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
-            raise AwsError(action, type(error).__name__, str(error)) from error
+            raise AwsCallError(action, type(error).__name__, str(error)) from error
 
 
 class Reply(NamedTuple):

@@ -23,11 +23,11 @@ _EPOCH = timedelta(days=3650)
 
 def check_stacks(snapshot: Snapshot) -> CheckResult:
     """Read the status of each stack of the environment."""
-    if snapshot.asked.environment is not None and snapshot.stack() is None:
-        name = snapshot.asked.environment
-        place = f"{snapshot.identity()['Account']}, {snapshot.region}"
+    if snapshot.options.environment is not None and snapshot.stack() is None:
+        name = snapshot.options.environment
+        account = f"{snapshot.identity()['Account']}, {snapshot.region}"
         return failed(
-            f"EmbeddingKit-{name}-Endpoint does not exist in {place}",
+            f"EmbeddingKit-{name}-Endpoint does not exist in {account}",
             f"scripts/deploy {name}, or choose another account (--profile) or region (--region)",
         )
     statuses = {stack["StackName"]: stack["StackStatus"] for stack in snapshot.stacks().values()}
@@ -64,10 +64,10 @@ def check_release(snapshot: Snapshot) -> CheckResult:
         return ok("no release has replaced a version yet")
     status, name = deployment["status"], deployment["deploymentId"]
     at = deployment.get("completeTime") or deployment.get("createTime")
-    found = f"{name}: {status}" + (f", {ago(snapshot.now() - at)}" if at else "")
+    summary = f"{name}: {status}" + (f", {ago(snapshot.clock() - at)}" if at else "")
     data = {"deployment": name, "status": status}
     if status in _RUNNING:
-        return warning(found, "wait until it ends, and run it again", **data)
+        return warning(summary, "wait until it ends, and run it again", **data)
     rollback = deployment.get("rollbackInfo", {})
     reason = rollback.get("rollbackMessage") or deployment.get("errorInformation", {}).get(
         "message"
@@ -77,9 +77,9 @@ def check_release(snapshot: Snapshot) -> CheckResult:
     if is_rollback := deployment.get("creator") == "codeDeployRollback":
         reason = f"it rolled {rollback.get('rollbackTriggeringDeploymentId', 'one')} back"
     if status == "Succeeded" and not is_rollback:
-        return ok(found, **data)
+        return ok(summary, **data)
     return warning(
-        f"{found}{f' ({reason})' if reason else ''}",
+        f"{summary}{f' ({reason})' if reason else ''}",
         "the previous version serves: find the reason, and deploy again: docs/runbook.md#release",
         **data,
     )
@@ -90,18 +90,18 @@ def check_version(snapshot: Snapshot) -> CheckResult:
     configuration = snapshot.function()
     state = configuration.get("State", "Active")
     updated = configuration.get("LastUpdateStatus", "Successful")
-    found = f"version {configuration['Version']} is {state}, {configuration['MemorySize']:,} MB"
+    summary = f"version {configuration['Version']} is {state}, {configuration['MemorySize']:,} MB"
     data = {"version": configuration["Version"], "state": state}
     if state == "Failed" or updated == "Failed":
         reason = configuration.get("StateReason") or configuration.get("LastUpdateStatusReason")
         return failed(
-            f"{found} ({reason or 'no reason given'})",
+            f"{summary} ({reason or 'no reason given'})",
             "if Lambda cannot pull the image, check the repository's policy and its images",
             **data,
         )
     if state != "Active":
-        return warning(found, "an idle version starts at the next request: run it again", **data)
-    return ok(found, **data)
+        return warning(summary, "an idle version starts at the next request: run it again", **data)
+    return ok(summary, **data)
 
 
 def check_weights(snapshot: Snapshot) -> CheckResult:
@@ -112,11 +112,11 @@ def check_weights(snapshot: Snapshot) -> CheckResult:
     if not weights:
         return ok(f"none: version {state['FunctionVersion']} gets all requests")
     shares = {state["FunctionVersion"]: 1 - sum(weights.values())} | weights
-    found = ", ".join(f"version {version}: {share:.0%}" for version, share in shares.items())
+    summary = ", ".join(f"version {version}: {share:.0%}" for version, share in shares.items())
     if by := _explanation(snapshot):
-        return ok(f"{found}, by {by}", shares=shares)
+        return ok(f"{summary}, by {by}", shares=shares)
     return failed(
-        f"{found}, and no release is running: AWS refuses further releases",
+        f"{summary}, and no release is running: AWS refuses further releases",
         f"scripts/reset-traffic {snapshot.environment()} (docs/runbook.md#stuck-weights)",
         shares=shares,
     )
@@ -161,21 +161,21 @@ def check_image(snapshot: Snapshot) -> CheckResult:
     described = snapshot.aws.call("ecr", "describe_images", imageIds=[image], **where)
     (detail,) = described["imageDetails"]
     base, pushed = _made(_config(snapshot, image, where)), detail.get("imagePushedAt")
-    now = snapshot.now()
-    if base is not None and now - base > _EPOCH:
+    checked_at = snapshot.clock()
+    if base is not None and checked_at - base > _EPOCH:
         base = None
     at = base or pushed
     if at is None:
         raise SkippedError("neither the image nor the repository has a date")
-    age, days = (now - at).days, snapshot.asked.image_days
-    found = f"{'made' if base else 'unknown; the image was pushed'} {age} days ago"
+    age, days = (checked_at - at).days, snapshot.options.image_days
+    summary = f"{'made' if base else 'unknown; the image was pushed'} {age} days ago"
     if age > days:
         return warning(
-            f"{found}, which is more than {days}",
+            f"{summary}, which is more than {days}",
             "build it on the newest base image: docs/releases.md#a-patched-base-image",
             days=age,
         )
-    return ok(found, days=age)
+    return ok(summary, days=age)
 
 
 def _made(config: dict[str, Any]) -> datetime | None:
@@ -183,8 +183,8 @@ def _made(config: dict[str, Any]) -> datetime | None:
 
     https://github.com/opencontainers/image-spec/blob/main/config.md
     """
-    made = (entry["created"] for entry in config.get("history", []) if "created" in entry)
-    return next(map(datetime.fromisoformat, made), None)
+    dates = (entry["created"] for entry in config.get("history", []) if "created" in entry)
+    return next(map(datetime.fromisoformat, dates), None)
 
 
 def _config(snapshot: Snapshot, image: dict[str, str], where: dict[str, str]) -> dict[str, Any]:

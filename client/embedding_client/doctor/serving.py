@@ -35,17 +35,19 @@ _HEADROOM = 0.8
 def check_space(snapshot: Snapshot) -> CheckResult:
     """Compare the vector space of an answer, and remember it."""
     served = snapshot.served_spaces()
-    file, url, asked = snapshot.memory, snapshot.url(), snapshot.asked
-    known = read_spaces(file)
+    file, url, options = snapshot.memory, snapshot.url(), snapshot.options
+    remembered = read_spaces(file)
     recorded = None
     with suppress(SkippedError):
         outputs = snapshot.outputs()
         recorded = next((outputs[key] for key in outputs if "VectorSpace" in key), None)
-    if url not in known or asked.accept_vector_space:
-        write_spaces(file, known | {url: served})
+    if url not in remembered or options.accept_vector_space:
+        write_spaces(file, remembered | {url: served})
     compared = {
-        "of the stored vectors (--vector-space)": asked.vector_space,
-        "of the last use from this machine": None if asked.accept_vector_space else known.get(url),
+        "of the stored vectors (--vector-space)": options.vector_space,
+        "of the last use from this machine": None
+        if options.accept_vector_space
+        else remembered.get(url),
         "of the last deploy": recorded if recorded != "unknown" else None,
     }
     named = {name: space for name, space in compared.items() if space is not None}
@@ -64,15 +66,22 @@ def check_space(snapshot: Snapshot) -> CheckResult:
 
 def _same(expected: str, served: str) -> bool:
     """Compare spaces, and after ` + ` those of models besides, where both have such a model."""
-    (first, *others), (second, *rest) = expected.split(" + "), served.split(" + ")
-    known, found = (dict(each.partition(":")[::2] for each in more) for more in (others, rest))
-    if first in found.values():  # `embed rerank` was the last use
+    expected_space, expected_tasks = _spaces(expected)
+    served_space, served_tasks = _spaces(served)
+    if expected_space in served_tasks.values():  # `embed rerank` was the last use
         return True
     try:
-        VectorSpaceGuard(first).check(second)
+        VectorSpaceGuard(expected_space).check(served_space)
     except VectorSpaceError:
         return False
-    return all(known[task] == found[task] for task in known.keys() & found)
+    shared = expected_tasks.keys() & served_tasks
+    return all(expected_tasks[task] == served_tasks[task] for task in shared)
+
+
+def _spaces(text: str) -> tuple[str, dict[str, str]]:
+    """Return the space of the endpoint's model, and those of the models besides by their task."""
+    space, *companions = text.split(" + ")
+    return space, dict(companion.partition(":")[::2] for companion in companions)
 
 
 def check_cold_start(snapshot: Snapshot) -> CheckResult:
@@ -80,14 +89,14 @@ def check_cold_start(snapshot: Snapshot) -> CheckResult:
     group = snapshot.function().get("LoggingConfig", {}).get("LogGroup")
     if group is None:
         group = f"/aws/lambda/{snapshot.alias().function}"
-    now = snapshot.now()
+    checked_at = snapshot.clock()
     for window in _WINDOWS:
         pages = snapshot.aws.iterate(
             "logs",
             "filter_log_events",
             logGroupName=group,
             filterPattern=_PATTERN,
-            startTime=int((now - window).timestamp() * 1000),
+            startTime=int((checked_at - window).timestamp() * 1000),
         )
         events: list[dict[str, Any]] = []
         for number, page in enumerate(pages):
@@ -97,13 +106,13 @@ def check_cold_start(snapshot: Snapshot) -> CheckResult:
                     "the log is too long to search: see the graph Init duration of the dashboard"
                 )
         if events:
-            last = max(events, key=lambda event: int(event["timestamp"]))
-            kind, took = _cold_start(json.loads(last["message"])["record"])
-            at = datetime.fromtimestamp(last["timestamp"] / 1000, UTC)
-            found = f"{kind} of {took:,.0f} ms, {ago(now - at)}"
+            newest = max(events, key=lambda event: int(event["timestamp"]))
+            start, took = _cold_start(json.loads(newest["message"])["record"])
+            at = datetime.fromtimestamp(newest["timestamp"] / 1000, UTC)
+            summary = f"{start} of {took:,.0f} ms, {ago(checked_at - at)}"
             if took >= _LONGEST_MS:
-                return warning(found, "docs/runbook.md#initdurationmax", milliseconds=took)
-            return ok(found, milliseconds=took, at=at.isoformat())
+                return warning(summary, "docs/runbook.md#initdurationmax", milliseconds=took)
+            return ok(summary, milliseconds=took, at=at.isoformat())
     return ok(f"none logged in {_WINDOWS[-1].days} days")
 
 
@@ -130,16 +139,16 @@ def check_throttling(snapshot: Snapshot) -> CheckResult:
     values = _values(snapshot, "ConcurrentExecutions", "Maximum", of)
     used = int(max(values.values())) if values else None
     recent, day = _sums(snapshot, "Throttles", alias)
-    most = "no data on concurrency" if used is None else f"at most {used:,}"
-    kind = "unreserved in the account" if reserved is None else "reserved"
-    found = f"{day:,} throttled in a day; {most} of {limit:,} ({kind})"
+    peak = "no data on concurrency" if used is None else f"at most {used:,}"
+    quota = "unreserved in the account" if reserved is None else "reserved"
+    summary = f"{day:,} throttled in a day; {peak} of {limit:,} ({quota})"
     data = {"throttled": day, "used": used, "limit": limit}
     advice = "raise reserved_concurrency or the account's quota: docs/runbook.md#throttles"
     if recent:
-        return failed(f"{recent:,} throttled in the last 15 minutes; {found}", advice, **data)
+        return failed(f"{recent:,} throttled in the last 15 minutes; {summary}", advice, **data)
     if day or (used is not None and used >= _HEADROOM * limit):
-        return warning(found, advice, **data)
-    return ok(found, **data)
+        return warning(summary, advice, **data)
+    return ok(summary, **data)
 
 
 def check_provisioned(snapshot: Snapshot) -> CheckResult:
@@ -151,12 +160,12 @@ def check_provisioned(snapshot: Snapshot) -> CheckResult:
         "ProvisionedConcurrencyConfigs",
         FunctionName=alias.function,
     )
-    if not any("ScalableTarget" in kind for kind in snapshot.resources()):
+    if not any("ScalableTarget" in resource_type for resource_type in snapshot.resources()):
         if not configs:
             return ok("none")
-        places = ", ".join(config["FunctionArn"].rpartition(":")[2] for config in configs)
+        qualifiers = ", ".join(config["FunctionArn"].rpartition(":")[2] for config in configs)
         return failed(
-            f"allocated to {places} and billed, although it is not set",
+            f"allocated to {qualifiers} and billed, although it is not set",
             f"scripts/deploy {snapshot.environment()} removes it",
         )
     targets = snapshot.aws.call(
@@ -166,7 +175,7 @@ def check_provisioned(snapshot: Snapshot) -> CheckResult:
         ResourceIds=[f"function:{alias.function}:{alias.name}"],
     )["ScalableTargets"]
     states = targets[0].get("SuspendedState", {}) if targets else {}
-    if suspended := sorted(kind for kind, is_on in states.items() if is_on):
+    if suspended := sorted(activity for activity, is_suspended in states.items() if is_suspended):
         return failed(
             f"autoscaling is suspended: {', '.join(suspended)}",
             f"scripts/deploy {snapshot.environment()} resumes it (an unfinished scripts/destroy "
@@ -181,32 +190,32 @@ def check_provisioned(snapshot: Snapshot) -> CheckResult:
 def _allocated(snapshot: Snapshot, alias: Alias, config: Mapping[str, Any]) -> CheckResult:
     requested = config["RequestedProvisionedConcurrentExecutions"]
     available = config.get("AvailableProvisionedConcurrentExecutions", 0)
-    found = f"{available} of {requested} available ({config['Status']})"
+    summary = f"{available} of {requested} available ({config['Status']})"
     if config["Status"] == "FAILED":
         return failed(
-            f"{found}: {config.get('StatusReason', 'no reason given')}",
+            f"{summary}: {config.get('StatusReason', 'no reason given')}",
             "the version cannot start, or the quota is used up: docs/runbook.md#stuck-weights",
         )
     if available < requested:
-        return warning(found, "wait a few minutes, and run it again")
+        return warning(summary, "wait a few minutes, and run it again")
     recent, day = _sums(snapshot, "ProvisionedConcurrencySpilloverInvocations", alias)
     if day:
         return warning(
-            f"{found}; {day:,} requests in a day found none free, {recent:,} of them in the last "
+            f"{summary}; {day:,} requests in a day found none free, {recent:,} of them in the last "
             "15 minutes",
             "docs/runbook.md#provisionedconcurrencyspillover",
             day=day,
             recent=recent,
         )
-    return ok(found, available=available, requested=requested)
+    return ok(summary, available=available, requested=requested)
 
 
 def _sums(snapshot: Snapshot, name: str, alias: Alias) -> tuple[int, int]:
     """Read how often something happened to the alias in the last 15 minutes, and in a day."""
     of = {"FunctionName": alias.function, "Resource": f"{alias.function}:{alias.name}"}
     values = _values(snapshot, name, "Sum", of)
-    now = snapshot.now()
-    recent = sum(value for at, value in values.items() if at >= now - _RECENT)
+    start = snapshot.clock() - _RECENT
+    recent = sum(value for at, value in values.items() if at >= start)
     return int(recent), int(sum(values.values()))
 
 
@@ -214,7 +223,7 @@ def _values(
     snapshot: Snapshot, name: str, statistic: str, dimensions: Mapping[str, str]
 ) -> dict[datetime, float]:
     """Read a metric of Lambda for the last day; return its values by the start of the period."""
-    now = snapshot.now()
+    end = snapshot.clock()
     metric = {
         "Namespace": "AWS/Lambda",
         "MetricName": name,
@@ -225,8 +234,8 @@ def _values(
         "cloudwatch",
         "get_metric_data",
         MetricDataQueries=[{"Id": "value", "MetricStat": stat}],
-        StartTime=now - _DAY,
-        EndTime=now + timedelta(minutes=1),
+        StartTime=end - _DAY,
+        EndTime=end + timedelta(minutes=1),
     )
     (result,) = answer["MetricDataResults"]
     return dict(zip(result["Timestamps"], result["Values"], strict=True))

@@ -17,7 +17,7 @@ import httpx
 
 from embedding_client._auth import LOOPBACK
 from embedding_client.doctor import SkippedError
-from embedding_client.doctor.probes import Aws, AwsError, NoCredentialsError, Reply, Web
+from embedding_client.doctor.probes import Aws, AwsCallError, MissingCredentialsError, Reply, Web
 from embedding_client.errors import CredentialsError
 
 _ALIAS = re.compile(
@@ -32,8 +32,8 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What to look at, and what to compare it with."""
+class DoctorOptions:
+    """The endpoint to check, and the values to compare it with."""
 
     #: None for that of the environment.
     url: str | None = None
@@ -69,8 +69,8 @@ def once(method: Callable[[_Snapshot], _T]) -> Callable[[_Snapshot], _T]:
     @functools.wraps(method)
     def called(self: _Snapshot) -> _T:
         with self.lock:
-            mine = name not in self.kept
-            future = self.kept.setdefault(name, Future())
+            mine = name not in self.futures
+            future = self.futures.setdefault(name, Future())
         if mine:
             try:
                 future.set_result(method(self))
@@ -89,7 +89,7 @@ class Snapshot:
     A method raises `SkippedError` without permission or credentials, or if nothing is deployed.
     """
 
-    asked: Question
+    options: DoctorOptions
     #: AWS's APIs, in the endpoint's region.
     aws: Aws
     web: Web
@@ -97,14 +97,14 @@ class Snapshot:
     region: str | None
     #: The file with the vector space of each endpoint that was used.
     memory: Path
-    now: Callable[[], datetime]
+    clock: Callable[[], datetime]
     lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    kept: dict[str, Future[Any]] = field(default_factory=dict, init=False)
+    futures: dict[str, Future[Any]] = field(default_factory=dict, init=False)
 
     @property
     def is_local(self) -> bool:
         """Whether the URL is one of this machine."""
-        return self.asked.url is not None and urlsplit(self.asked.url).hostname in LOOPBACK
+        return self.options.url is not None and urlsplit(self.options.url).hostname in LOOPBACK
 
     def require_aws(self) -> None:
         """Skip a check of resources on AWS if there are none."""
@@ -116,7 +116,7 @@ class Snapshot:
     def identity(self) -> dict[str, Any]:
         """Return the caller's account and ARN."""
         if self.region is None:
-            raise NoCredentialsError("no region is configured")
+            raise MissingCredentialsError("no region is configured")
         return self.aws.call("sts", "get_caller_identity")
 
     @once
@@ -128,9 +128,9 @@ class Snapshot:
     @once
     def stack(self) -> dict[str, Any] | None:
         """Return the stack of the endpoint; None if there is none."""
-        if self.asked.environment is not None:
+        if self.options.environment is not None:
             return self.stacks().get("Endpoint")
-        url = (self.asked.url or "").rstrip("/")
+        url = (self.options.url or "").rstrip("/")
         for stack in self.all_stacks():
             if url in {value.rstrip("/") for value in _outputs(stack).values()}:
                 return stack
@@ -141,15 +141,15 @@ class Snapshot:
         """Return the outputs of the endpoint's stack."""
         if stack := self.stack():
             return _outputs(stack)
-        if self.asked.environment:
-            raise SkippedError(f"{self.asked.environment} is not deployed, see below")
+        if self.options.environment:
+            raise SkippedError(f"{self.options.environment} is not deployed, see below")
         raise SkippedError("no stack of this account and region has the URL as an output")
 
     @once
     def environment(self) -> str:
         """Return the environment's name."""
-        if self.asked.environment is not None:
-            return self.asked.environment
+        if self.options.environment is not None:
+            return self.options.environment
         self.outputs()
         named = _STACK.fullmatch(str((self.stack() or {}).get("StackName")))
         if named is None:
@@ -159,7 +159,7 @@ class Snapshot:
     @once
     def url(self) -> str:
         """Return the endpoint's URL, without a slash at its end."""
-        url = self.asked.url or self.outputs().get("Url")
+        url = self.options.url or self.outputs().get("Url")
         if not url:
             raise SkippedError("the stack of the endpoint has no output Url")
         return url.rstrip("/")
@@ -169,41 +169,41 @@ class Snapshot:
         """Return the alias that callers reach."""
         self.require_aws()
         for value in self.outputs().values():
-            if found := _ALIAS.fullmatch(value):
-                return Alias(arn=value, **found.groupdict())
+            if match := _ALIAS.fullmatch(value):
+                return Alias(arn=value, **match.groupdict())
         raise SkippedError("the stack of the endpoint has no output with the alias's ARN")
 
     @once
     def stacks(self) -> dict[str, dict[str, Any]]:
-        """Return the stacks of the environment by their part."""
+        """Return the stacks of the environment by the end of their name, such as `Endpoint`."""
         prefix = f"EmbeddingKit-{self.environment()}-"
-        found = {stack["StackName"]: stack for stack in self.all_stacks()}
-        # The environment `a-b` has names that begin with those of `a`, and a part has no hyphen.
+        stacks = {stack["StackName"]: stack for stack in self.all_stacks()}
+        # The environment `a-b` has names that begin with those of `a`, and a suffix has no hyphen.
         return {
-            part: stack
-            for name, stack in found.items()
-            if name.startswith(prefix) and "-" not in (part := name.removeprefix(prefix))
+            suffix: stack
+            for name, stack in stacks.items()
+            if name.startswith(prefix) and "-" not in (suffix := name.removeprefix(prefix))
         }
 
-    def output(self, part: str, key: str) -> str | None:
-        """Return an output of a part's stack; None without the stack or the output."""
-        stack = self.stacks().get(part)
+    def output(self, suffix: str, key: str) -> str | None:
+        """Return an output of a stack; None without the stack or the output."""
+        stack = self.stacks().get(suffix)
         return None if stack is None else _outputs(stack).get(key)
 
     @once
     def resources(self) -> dict[str, str]:
         """Return the physical id of a resource of each type in the endpoint's stack."""
-        return {kind: name for kind, name in self._resources("Endpoint") if name}
+        return {resource_type: name for resource_type, name in self._resources("Endpoint") if name}
 
     @once
     def alarm_names(self) -> list[str]:
         """Return the names of the alarms of the endpoint and of its monitoring."""
-        parts = [part for part in ("Endpoint", "Observability") if part in self.stacks()]
+        suffixes = [name for name in ("Endpoint", "Observability") if name in self.stacks()]
         return [
             name
-            for part in parts
-            for kind, name in self._resources(part)
-            if kind in {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"}
+            for suffix in suffixes
+            for resource_type, name in self._resources(suffix)
+            if resource_type in {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"}
         ]
 
     @once
@@ -221,7 +221,7 @@ class Snapshot:
             answer = self.aws.call(
                 "lambda", "get_policy", FunctionName=alias.function, Qualifier=alias.name
             )
-        except AwsError as error:
+        except AwsCallError as error:
             if error.code != "ResourceNotFoundException":
                 raise
             return []
@@ -239,10 +239,12 @@ class Snapshot:
             "deploymentGroupName": resources["AWS::CodeDeploy::DeploymentGroup"],
         }
         group = self.aws.call("codedeploy", "get_deployment_group", **where)
-        last = group["deploymentGroupInfo"].get("lastAttemptedDeployment")
-        if last is None:
+        newest = group["deploymentGroupInfo"].get("lastAttemptedDeployment")
+        if newest is None:
             return None
-        described = self.aws.call("codedeploy", "get_deployment", deploymentId=last["deploymentId"])
+        described = self.aws.call(
+            "codedeploy", "get_deployment", deploymentId=newest["deploymentId"]
+        )
         info: dict[str, Any] = described["deploymentInfo"]
         return info
 
@@ -303,13 +305,15 @@ class Snapshot:
         try:
             return self.web.send(method, self.url() + path, body, signed=signed)
         except CredentialsError as error:
-            raise NoCredentialsError(str(error)) from error
+            raise MissingCredentialsError(str(error)) from error
         except httpx.HTTPError as error:
             return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))
 
-    def _resources(self, part: str) -> list[tuple[str, str]]:
+    def _resources(self, suffix: str) -> list[tuple[str, str]]:
         self.outputs()
-        name = ((self.stack() if part == "Endpoint" else self.stacks()[part]) or {})["StackName"]
+        name = ((self.stack() if suffix == "Endpoint" else self.stacks()[suffix]) or {})[
+            "StackName"
+        ]
         listed = self.aws.pages(
             "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
         )

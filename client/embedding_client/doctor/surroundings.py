@@ -12,8 +12,8 @@ from embedding_client._index import SPACE_TAG
 from embedding_client.doctor import CheckResult, SkippedError, failed, ok, warning
 from embedding_client.doctor.snapshot import Snapshot
 
-#: CloudWatch describes as many at a time.
-_MOST_ASKED = 100
+#: Alarms that CloudWatch describes at a time.
+_PAGE = 100
 _MOST_NAMES = 5
 #: The section of the runbook at the end of an alarm's description.
 _SECTION = re.compile(r"runbook\S*#(\w+)$")
@@ -22,13 +22,13 @@ _SECTION = re.compile(r"runbook\S*#(\w+)$")
 def check_alarms(snapshot: Snapshot) -> CheckResult:
     """Read the state of each alarm of the environment's stacks."""
     names, alarms = snapshot.alarm_names(), []
-    for start in range(0, len(names), _MOST_ASKED):
+    for start in range(0, len(names), _PAGE):
         answer = snapshot.aws.call(
             "cloudwatch",
             "describe_alarms",
-            AlarmNames=names[start : start + _MOST_ASKED],
+            AlarmNames=names[start : start + _PAGE],
             AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-            MaxRecords=_MOST_ASKED,
+            MaxRecords=_PAGE,
         )
         alarms += [*answer.get("MetricAlarms", []), *answer.get("CompositeAlarms", [])]
     if not alarms:
@@ -96,10 +96,10 @@ def check_logs(snapshot: Snapshot) -> CheckResult:
     environment = snapshot.environment()
     # Metric filters read the platform's JSON at INFO.
     form, level = logging.get("LogFormat", "Text"), logging.get("SystemLogLevel", "INFO")
-    found = f"{form}, system log level {level}"
+    summary = f"{form}, system log level {level}"
     if form != "JSON" or level not in {"INFO", "DEBUG"}:
         return failed(
-            f"{found}: alarms on memory and cold starts have no data",
+            f"{summary}: alarms on memory and cold starts have no data",
             f"scripts/deploy {environment} sets JSON and INFO",
         )
     if group is None:
@@ -112,27 +112,27 @@ def check_logs(snapshot: Snapshot) -> CheckResult:
             "logs are kept forever, and billed",
             "set log_retention_days under [function], and deploy",
         )
-    return ok(f"{found}, kept {days} days", days=days)
+    return ok(f"{summary}, kept {days} days", days=days)
 
 
 def _some(alarms: Sequence[Mapping[str, Any]]) -> str:
     names = sorted({_section(alarm) or alarm["AlarmName"] for alarm in alarms})
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    unnamed = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {unnamed} more" if unnamed > 0 else "")
 
 
 def _section(alarm: Mapping[str, Any]) -> str:
     """Return the alarm's section of the runbook, which is its short name; or nothing."""
-    found = _SECTION.search(alarm.get("AlarmDescription") or "")
-    return found[1] if found else ""
+    section = _SECTION.search(alarm.get("AlarmDescription") or "")
+    return section[1] if section else ""
 
 
-def _output(snapshot: Snapshot, part: str, key: str, table: str) -> str:
-    """Return an output of a part's stack, or skip the check of a table that is off."""
-    found = snapshot.output(part, key)
-    if found is None:
+def _output(snapshot: Snapshot, stack: str, key: str, table: str) -> str:
+    """Return an output of a stack, or skip the check of a table that is off."""
+    value = snapshot.output(stack, key)
+    if value is None:
         raise SkippedError(f"[{table}] is off")
-    return found
+    return value
 
 
 def _unreachable(error: httpx.HTTPError, url: str, advice: str) -> CheckResult:
@@ -180,11 +180,11 @@ def check_batch(snapshot: Snapshot) -> CheckResult:
     if not answer["executions"]:
         return ok("no job yet")
     status, name = answer["executions"][0]["status"], answer["executions"][0]["name"]
-    found = f"the newest job {name}: {status}"
+    summary = f"the newest job {name}: {status}"
     if status in {"RUNNING", "SUCCEEDED"}:
-        return ok(found, job=name, status=status)
+        return ok(summary, job=name, status=status)
     advice = f"embed batch status {name}; docs/runbook.md#batchfailed"
-    return warning(found, advice, job=name, status=status)
+    return warning(summary, advice, job=name, status=status)
 
 
 def check_index(snapshot: Snapshot) -> CheckResult:

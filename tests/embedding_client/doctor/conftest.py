@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 
 from embedding_client.doctor import State
 from embedding_client.doctor.probes import Aws, Web
-from embedding_client.doctor.snapshot import Question, Snapshot
+from embedding_client.doctor.snapshot import DoctorOptions, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"
@@ -76,12 +76,12 @@ def snapshot(aws, tmp_path):
     def make(answer=lambda _: httpx.Response(403), *, region="eu-central-1", **asked):
         http = httpx.Client(transport=httpx.MockTransport(answer))
         return Snapshot(
-            asked=Question(**({"url": URL} | asked)),
+            options=DoctorOptions(**({"url": URL} | asked)),
             aws=Aws(aws),
             web=Web(http, httpx.BasicAuth("a", "b")),
             region=region,
             memory=Path(tmp_path) / "state" / "spaces.json",
-            now=lambda: NOW,
+            clock=lambda: NOW,
         )
 
     return make

@@ -16,7 +16,7 @@ from embedding_client.doctor.command import (
     report,
     run_check,
 )
-from embedding_client.doctor.probes import AwsError
+from embedding_client.doctor.probes import AwsCallError
 
 from .conftest import FAILED, OK, SKIPPED, URL, WARNING, raises
 
@@ -32,7 +32,7 @@ RESULTS = [
     ("error", "state", "found"),
     [
         (SkippedError("no permission for a:B"), SKIPPED, "no permission for a:B"),
-        (AwsError("a:B", "Code", "why"), WARNING, "the check could not run: a:B: why"),
+        (AwsCallError("a:B", "Code", "why"), WARNING, "the check could not run: a:B: why"),
         (KeyError("x"), WARNING, "the check failed: KeyError: 'x'"),
     ],
 )

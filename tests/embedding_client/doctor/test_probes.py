@@ -5,7 +5,12 @@ import httpx
 import pytest
 
 from embedding_client.doctor import SkippedError, probes
-from embedding_client.doctor.probes import Aws, AwsError, NoCredentialsError, NotPermittedError
+from embedding_client.doctor.probes import (
+    Aws,
+    AwsCallError,
+    MissingCredentialsError,
+    NotPermittedError,
+)
 from embedding_client.doctor.snapshot import NoAnswer
 from embedding_client.errors import CredentialsError
 
@@ -30,7 +35,7 @@ def test_a_missing_permission_is_named_as_in_a_policy(aws, service, operation, a
 def test_invalid_credentials_are_not_a_missing_permission(aws):
     """Every check would name another one."""
     aws.refuses("sts", "get_caller_identity", "InvalidClientTokenId", "invalid")
-    with pytest.raises(NoCredentialsError, match="no valid credentials, see above") as raised:
+    with pytest.raises(MissingCredentialsError, match="no valid credentials, see above") as raised:
         Aws(aws).call("sts", "get_caller_identity")
     assert raised.value.reason == "InvalidClientTokenId: invalid"
 
@@ -41,7 +46,7 @@ def test_invalid_credentials_are_not_a_missing_permission(aws):
 )
 def test_no_credentials_are_recognized(error):
     """Before anything is sent."""
-    with pytest.raises(NoCredentialsError) as raised:
+    with pytest.raises(MissingCredentialsError) as raised:
         Aws(raises(error)).call("sts", "get_caller_identity")
     assert raised.value.reason == str(error)
 
@@ -49,14 +54,14 @@ def test_no_credentials_are_recognized(error):
 def test_other_errors_have_the_action_and_the_message(aws):
     """As AWS has it."""
     aws.refuses("lambda", "get_account_settings", "TooManyRequestsException", "Rate exceeded")
-    with pytest.raises(AwsError, match=r"^lambda:GetAccountSettings: Rate exceeded$"):
+    with pytest.raises(AwsCallError, match=r"^lambda:GetAccountSettings: Rate exceeded$"):
         Aws(aws).call("lambda", "get_account_settings")
 
 
 def test_no_answer_of_aws_is_an_error():
     """With the kind of it."""
     error = botocore.exceptions.ConnectTimeoutError(endpoint_url="https://sts")
-    with pytest.raises(AwsError) as raised:
+    with pytest.raises(AwsCallError) as raised:
         Aws(raises(error)).call("sts", "get_caller_identity")
     assert raised.value.code == "ConnectTimeoutError"
 
@@ -87,7 +92,7 @@ def test_each_fact_is_read_once(aws, snapshot):
 
 def test_a_request_without_credentials_is_skipped(snapshot):
     """As are all checks that need an answer."""
-    with pytest.raises(NoCredentialsError):
+    with pytest.raises(MissingCredentialsError):
         snapshot(raises(CredentialsError("none"))).signed()
     late = raises(httpx.ReadTimeout(""))
     assert snapshot(late).signed() == NoAnswer("ReadTimeout")

@@ -23,7 +23,7 @@ from embedding_client import SigV4Auth
 from embedding_client.doctor import CheckResult, State
 from embedding_client.doctor.command import examine
 from embedding_client.doctor.probes import Aws, Web
-from embedding_client.doctor.snapshot import Question, Snapshot
+from embedding_client.doctor.snapshot import DoctorOptions, Snapshot
 from stacks.environment_file import load_environment
 from stacks.names import batch_stack_name, endpoint_stack_name, front_stack_name
 from tools.rehearsal.deploy.cdk import Cdk
@@ -263,12 +263,12 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
         httpx.Client(transport=ToEmulator(aws.port), timeout=60) as http,
     ):
         snapshot = Snapshot(
-            asked=Question(environment=environment),
+            options=DoctorOptions(environment=environment),
             aws=Aws(lambda service: aws.client(service, who)),
             web=Web(http, SigV4Auth(credentials=Credentials(*who[:3]), region=aws.region)),
             region=aws.region,
             memory=folder / f"spaces-{environment}.json",
-            now=lambda: datetime.now(UTC),
+            clock=lambda: datetime.now(UTC),
         )
         return {each.check.name: each.result for each in examine(snapshot)}
 
