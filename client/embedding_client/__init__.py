@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedding_client._protocol import Ranked as Ranked
     from embedding_client._protocol import SparseVector as SparseVector
     from embedding_client._readers import Source as Source
-    from embedding_client._responses import Part as Part
+    from embedding_client._responses import EmbeddedTexts as EmbeddedTexts
     from embedding_client._targets import invocation_event as invocation_event
     from embedding_client.errors import ConfigurationError as ConfigurationError
     from embedding_client.errors import CredentialsError as CredentialsError
@@ -54,7 +54,7 @@ _NAMES = {
     "_jobs": "BatchJobs Execution Executions",
     "_protocol": "BatchLimits EmbedOptions Match Ranked SparseVector",
     "_readers": "Source",
-    "_responses": "Part",
+    "_responses": "EmbeddedTexts",
     "_targets": "invocation_event",
 }
 _MODULES = dict(sorted((name, of) for of, names in _NAMES.items() for name in names.split()))

@@ -256,9 +256,9 @@ def _add_reading(parser: Any, default: str = "from its name, text for standard i
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("endpoint")
-    places = group.add_mutually_exclusive_group()
-    add_url(places)
-    places.add_argument(
+    target = group.add_mutually_exclusive_group()
+    add_url(target)
+    target.add_argument(
         "--function",
         metavar="NAME:ALIAS",
         help="call a function by Lambda's Invoke instead of a URL, such as embedder:live, or the "

@@ -28,8 +28,8 @@ from embedding_client._flows import (
     ranked,
 )
 from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
-from embedding_client._responses import Part
-from embedding_client._targets import Request
+from embedding_client._responses import EmbeddedTexts
+from embedding_client._targets import EndpointRequest
 from embedding_client.errors import ConfigurationError, UnreachableError
 
 _T = TypeVar("_T")
@@ -75,7 +75,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
 
     def iter_parts(
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
-    ) -> AsyncGenerator[Part, None]:
+    ) -> AsyncGenerator[EmbeddedTexts, None]:
         """Embed a stream of texts, and continue after refused ones. See `EmbeddingClient`.
 
         Raises:
@@ -124,8 +124,8 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         flows = self._flows.sparse(
             texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
         )
-        found = await self._all(flows)
-        return [vector for batch in found for part in batch for vector in part]
+        batches = await self._all(flows)
+        return [vector for batch in batches for vectors in batch for vector in vectors]
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""
@@ -201,7 +201,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
                 task.cancel()
 
     async def _run(self, flow: Flow[_T]) -> _T:
-        step: Callable[[], Request] = partial(next, flow)
+        step: Callable[[], EndpointRequest] = partial(next, flow)
         while True:
             try:
                 request = step()

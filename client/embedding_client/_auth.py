@@ -90,7 +90,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         region: str | None = None,
         allow_plain_http: bool = False,
     ) -> None:
-        if sum(given is not None for given in (profile, session, credentials)) > 1:
+        if sum(source is not None for source in (profile, session, credentials)) > 1:
             raise ConfigurationError("Give only one of profile, session and credentials.")
         self._profile = profile
         self._session = session
@@ -244,8 +244,8 @@ def region_of(host: str, *, session: botocore.session.Session | None = None) -> 
 
 def _in_host(host: str) -> str | None:
     """Return the region in the host of a Function URL or of Lambda's API, or None."""
-    found = _FUNCTION_URL.search(host) or _LAMBDA_API.search(host)
-    return found and found.group(1)
+    match = _FUNCTION_URL.search(host) or _LAMBDA_API.search(host)
+    return match and match.group(1)
 
 
 def _local_credentials() -> Credentials:
@@ -294,9 +294,9 @@ class ApiKeyAuth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of
     def __init__(self, key: str, *, allow_plain_http: bool = False) -> None:
         if not key or not key.isascii() or not key.isprintable() or " " in key:
             # Without the key itself, which may be a real one with a line break.
-            found = f"{len(key)} characters, with a space or others" if key else "none"
+            described = f"{len(key)} characters, with a space or others" if key else "none"
             raise CredentialsError(
-                f"The API key must be printable ASCII characters without spaces; found {found}."
+                f"The API key must be printable ASCII characters without spaces; found {described}."
             )
         self._key = key
         self._allow_plain_http = allow_plain_http

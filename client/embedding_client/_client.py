@@ -21,8 +21,8 @@ from embedding_client._flows import (
     ranked,
 )
 from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
-from embedding_client._responses import Part
-from embedding_client._targets import Request
+from embedding_client._responses import EmbeddedTexts
+from embedding_client._targets import EndpointRequest
 from embedding_client.errors import ConfigurationError, UnreachableError
 
 _T = TypeVar("_T")
@@ -87,7 +87,9 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         """
         return self._in_order(self._flows.split(self._flows.embed, texts, options))
 
-    def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> Iterator[Part]:
+    def iter_parts(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> Iterator[EmbeddedTexts]:
         """Embed a stream of texts, and continue after texts that the endpoint refuses.
 
         Yield the vectors and the errors of refused texts, in order. Errors that are not about one
@@ -177,8 +179,8 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         flows = self._flows.sparse(
             texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
         )
-        found = self._in_order(flows)
-        return [vector for batch in found for part in batch for vector in part]
+        batches = self._in_order(flows)
+        return [vector for batch in batches for vectors in batch for vector in vectors]
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""
@@ -278,7 +280,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                     future.cancel()
 
     def _run(self, flow: Flow[_T]) -> _T:
-        step: Callable[[], Request] = partial(next, flow)
+        step: Callable[[], EndpointRequest] = partial(next, flow)
         while True:
             try:
                 request = step()

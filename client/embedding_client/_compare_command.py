@@ -41,23 +41,22 @@ def run_compare(args: argparse.Namespace) -> int:
     # A key belongs to one host; the other must not see it.
     keyless = argparse.Namespace(**{**vars(args), "api_key_env": None})
     with (
-        _Endpoint(args.url_a, args) as one,
-        _Endpoint(args.url_b, keyless) as other,
+        _Endpoint(args.url_a, args) as a,
+        _Endpoint(args.url_b, keyless) as b,
         closing(progress_on(source.name, total=len(texts), unit="texts")) as shown,
     ):
         for text in texts:
-            for endpoint in (one, other):
+            for endpoint in (a, b):
                 endpoint.embed(text)
             shown.update(1)
-    first, second = (np.array(each.vectors, np.float32) for each in (one, other))
-    report = compare(first, second)
-    for name, endpoint in (("a", one), ("b", other)):
+    report = compare(np.array(a.vectors, np.float32), np.array(b.vectors, np.float32))
+    for name, endpoint in (("a", a), ("b", b)):
         low, high = np.percentile(endpoint.milliseconds, (50, 99))
         report[f"{name}_p50_ms"], report[f"{name}_p99_ms"] = round(low, 2), round(high, 2)
     if args.json:
-        print(json.dumps({"a": one.url, "b": other.url, **report}))
+        print(json.dumps({"a": a.url, "b": b.url, **report}))
         return 0
-    print(f"A {one.url}\nB {other.url}\n")
+    print(f"A {a.url}\nB {b.url}\n")
     print(f"texts          {report['texts']}")
     print(f"dimensions     A {report['dimensions'][0]}, B {report['dimensions'][1]}")
     if report["cosine_lowest"] is None:
@@ -74,24 +73,24 @@ def run_compare(args: argparse.Namespace) -> int:
     return 0
 
 
-def compare(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> dict[str, Any]:
+def compare(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> dict[str, Any]:
     """Return the report on two arrays of vectors of the same texts, each [texts, dimensions]."""
-    first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
-    texts, count = len(one), min(_NEIGHBORS, len(one) - 1)
+    unit_a, unit_b = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (a, b))
+    texts, count = len(a), min(_NEIGHBORS, len(a) - 1)
     shared = sum(
-        len({*_nearest(first, at, count)} & {*_nearest(second, at, count)}) for at in range(texts)
+        len({*_nearest(unit_a, at, count)} & {*_nearest(unit_b, at, count)}) for at in range(texts)
     )
     report: dict[str, Any] = {
         "texts": texts,
-        "dimensions": [one.shape[1], other.shape[1]],
+        "dimensions": [a.shape[1], b.shape[1]],
         "cosine_lowest": None,
         "cosine_mean": None,
         "lowest_rows": [],
         "neighbors": count,
         "overlap_percent": round(100 * shared / (count * texts), 2),
     }
-    if one.shape == other.shape:
-        cosines = np.einsum("ij,ij->i", first, second)
+    if a.shape == b.shape:
+        cosines = np.einsum("ij,ij->i", unit_a, unit_b)
         report["cosine_lowest"] = round(float(cosines.min()), 6)
         report["cosine_mean"] = round(float(cosines.mean()), 6)
         report["lowest_rows"] = (1 + np.argsort(cosines)[:_NAMED]).tolist()
@@ -115,10 +114,10 @@ class _Endpoint:
 
     def __enter__(self) -> Self:
         # infinity has its routes without /v1, and wants the name of a model that it serves.
-        found = {path: self._send("GET", f"{path}/models") for path in ("/v1", "")}
-        self._path = next((path for path, answer in found.items() if answer.is_success), "/v1")
+        answers = {path: self._send("GET", f"{path}/models") for path in ("/v1", "")}
+        self._path = next((path for path, answer in answers.items() if answer.is_success), "/v1")
         try:
-            self._model = str(found[self._path].json()["data"][0]["id"])
+            self._model = str(answers[self._path].json()["data"][0]["id"])
         except (ValueError, LookupError, TypeError):
             self._model = "model"
         return self

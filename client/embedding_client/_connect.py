@@ -28,7 +28,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     """Return a client for the endpoint in the arguments."""
     if not args.url and not args.function:
         raise ConfigurationError(f"No endpoint: give --url or --function, or set {URL_VARIABLE}.")
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "allow_plain_http": args.allow_plain_http,
         "concurrency": args.concurrency,
         "vector_space": vector_space,
@@ -37,7 +37,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     if not args.function:
         if args.endpoint_url:
             raise ConfigurationError("--endpoint-url belongs to --function.")
-        return EmbeddingClient(args.url, auth=auth_for(args.url, args), **given)
+        return EmbeddingClient(args.url, auth=auth_for(args.url, args), **settings)
     if args.api_key_env:
         raise ConfigurationError(
             "--api-key-env belongs to a URL. Lambda's Invoke takes a signature only."
@@ -54,7 +54,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
         endpoint_url=target.api,
         region=target.region,
         auth=choose_auth(target, allow_plain_http=args.allow_plain_http, profile=args.profile),
-        **given,
+        **settings,
     )
 
 
@@ -93,24 +93,24 @@ def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
     if space is None or args.function or urlsplit(url).hostname in LOOPBACK:
         return
     file = spaces_file()
-    known = read_spaces(file)
-    if url not in known:
-        write_spaces(file, {**known, url: space})
+    spaces = read_spaces(file)
+    if url not in spaces:
+        write_spaces(file, {**spaces, url: space})
 
 
 def read_spaces(file: Path) -> dict[str, str]:
     """Return the vector spaces by URL; none if the file cannot be read."""
     try:
-        known = json.loads(file.read_bytes())
+        spaces = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return spaces if isinstance(spaces, dict) else {}
 
 
-def write_spaces(file: Path, known: Mapping[str, str]) -> None:
+def write_spaces(file: Path, spaces: Mapping[str, str]) -> None:
     """Replace the file, if possible."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(known, indent=2))
-        new.replace(file)
+        written = file.with_suffix(f".{os.getpid()}")
+        written.write_text(json.dumps(spaces, indent=2))
+        written.replace(file)

@@ -118,18 +118,18 @@ def _summary(column: str, row: Fields, vector: npt.NDArray[Any] | None, space: s
 def _source(args: argparse.Namespace) -> Iterator[Source]:
     """Open the input. A pipe that must be read more than once is copied to a temporary file."""
     standard = args.file == Path("-")
-    kind = args.format or ("text" if standard else None)
+    file_format = args.format or ("text" if standard else None)
     if not standard and not args.file.is_fifo():
-        yield Source(args.file, kind=kind, column=args.column)
+        yield Source(args.file, kind=file_format, column=args.column)
         return
-    piped = Source(None, kind=kind, column=args.column)
-    if standard and args.output is None and kind != "parquet":
+    piped = Source(None, kind=file_format, column=args.column)
+    if standard and args.output is None and file_format != "parquet":
         yield piped
         return
     if standard and args.output is not None:
         Outputs(args.output).check(piped, overwrite=args.overwrite)
     name = piped.name if standard else str(args.file)
-    kind = kind or "text"
+    file_format = file_format or "text"
     with tempfile.NamedTemporaryFile(prefix="embed-") as copy:
         try:
             with open(0 if standard else args.file, "rb", closefd=not standard) as pipe:
@@ -137,7 +137,7 @@ def _source(args: argparse.Namespace) -> Iterator[Source]:
             copy.flush()
         except OSError as error:
             raise FileError(f"{name} cannot be copied to {copy.name}: {error.strerror}.") from error
-        yield Source(Path(copy.name), kind=kind, column=args.column, name=name)
+        yield Source(Path(copy.name), kind=file_format, column=args.column, name=name)
 
 
 def _rows(texts: Sequence[str]) -> Iterator[Row]:
@@ -156,19 +156,19 @@ def rerank(args: argparse.Namespace) -> int:
         if not passages:
             raise nothing_in(source.name, "rank")
     with _connected(args) as client:
-        found = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
-    for one in found:
+        ranked = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
+    for passage in ranked:
         if args.json:
-            print(json.dumps(asdict(one), ensure_ascii=False))
+            print(json.dumps(asdict(passage), ensure_ascii=False))
         else:
-            print(f"{one.score:.4f}  {' '.join(one.passage.split())}")
+            print(f"{passage.score:.4f}  {' '.join(passage.passage.split())}")
     return 0
 
 
 def chunk(args: argparse.Namespace) -> int:
     """Run `embed chunk`: print the chunks of a document."""
-    kind = args.format or _DOCUMENTS.get(args.file.suffix.lower())
-    if kind is None:
+    document_format = args.format or _DOCUMENTS.get(args.file.suffix.lower())
+    if document_format is None:
         raise ConfigurationError(
             f"{args.file} must end with {', '.join(_DOCUMENTS)}, or --format must be given."
         )
@@ -179,17 +179,17 @@ def chunk(args: argparse.Namespace) -> int:
     except UnicodeDecodeError as error:
         raise FileError(f"{args.file} is not UTF-8 at byte {error.start}.") from error
     with connect_to(args) as client:
-        found = client.chunk(
-            text, format=kind, chunk_tokens=args.tokens, overlap_tokens=args.overlap
+        document = client.chunk(
+            text, format=document_format, chunk_tokens=args.tokens, overlap_tokens=args.overlap
         )
-    chunks = found["chunks"]
-    for number, one in enumerate(chunks, 1):
+    chunks = document["chunks"]
+    for number, passage in enumerate(chunks, 1):
         if args.json:
-            print(json.dumps(one, ensure_ascii=False))
+            print(json.dumps(passage, ensure_ascii=False))
         else:
-            path = " > ".join([str(number), *one["headings"]])
-            print(f"--- {path}  ({counted(one['tokens'], 'token')})\n{one['text']}\n")
-    tokens = sum(one["tokens"] for one in chunks)
+            path = " > ".join([str(number), *passage["headings"]])
+            print(f"--- {path}  ({counted(passage['tokens'], 'token')})\n{passage['text']}\n")
+    tokens = sum(passage["tokens"] for passage in chunks)
     print_error(f"{args.file}: {counted(len(chunks), 'chunk')}, {counted(tokens, 'token')}")
     return 0
 

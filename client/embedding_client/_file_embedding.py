@@ -32,7 +32,7 @@ from embedding_client._outputs import (
 )
 from embedding_client._protocol import EmbedOptions, data_type
 from embedding_client._readers import Row, Source
-from embedding_client._responses import Part
+from embedding_client._responses import EmbeddedTexts
 from embedding_client.errors import FileError, RequestError, counted
 from embedding_client.progress import progress_on
 from embedding_client.rows import Fields
@@ -284,28 +284,28 @@ def embed_rows(
             if row.text is not None:
                 yield row.text
 
-    for part in client.iter_parts(texts(), **options):
-        yield _take(waiting, part)
+    for embedded in client.iter_parts(texts(), **options):
+        yield _take(waiting, embedded)
     if waiting:
         rejected = {position: unreadable(row) for position, row in enumerate(waiting)}
         yield EmbeddedRows(rows=list(waiting), vectors=np.empty((0, 0)), rejected=rejected)
 
 
-def _take(waiting: deque[Row], part: Part) -> EmbeddedRows:
-    """Remove the rows up to the last text of a part."""
+def _take(waiting: deque[Row], embedded: EmbeddedTexts) -> EmbeddedRows:
+    """Remove the rows up to the last of some embedded texts."""
     rows: list[Row] = []
     rejected: dict[int, Rejected] = {}
     position = 0
-    while position < part.count:
+    while position < embedded.count:
         row = waiting.popleft()
         if row.text is None:
             rejected[len(rows)] = unreadable(row)
         else:
-            if position in part.refused:
-                rejected[len(rows)] = _refused(part.refused[position])
+            if position in embedded.refused:
+                rejected[len(rows)] = _refused(embedded.refused[position])
             position += 1
         rows.append(row)
-    return EmbeddedRows(rows=rows, vectors=part.vectors, rejected=rejected)
+    return EmbeddedRows(rows=rows, vectors=embedded.vectors, rejected=rejected)
 
 
 def _refused(error: RequestError) -> Rejected:

@@ -33,7 +33,7 @@ from embedding_client._protocol import (
     numpy_type,
 )
 from embedding_client._responses import (
-    Part,
+    EmbeddedTexts,
     VectorSpaceGuard,
     read_matches,
     read_object,
@@ -43,7 +43,7 @@ from embedding_client._responses import (
     should_split,
 )
 from embedding_client._targets import (
-    Request,
+    EndpointRequest,
     Target,
     UrlTarget,
     check_url,
@@ -117,7 +117,7 @@ TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 #: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
 TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
 
-Flow = Generator[Request, httpx.Response, _T]
+Flow = Generator[EndpointRequest, httpx.Response, _T]
 
 
 class EmbeddingFlows:
@@ -167,12 +167,12 @@ class EmbeddingFlows:
 
     def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
         """Embed a batch. Return an array of shape (texts, dimensions)."""
-        parts = yield from self._in_parts(
+        arrays = yield from self._in_parts(
             "/", batch, partial(embed_body, options=options), partial(read_vectors, options=options)
         )
-        return np.concatenate(parts)
+        return np.concatenate(arrays)
 
-    def part(self, batch: Batch, options: EmbedOptions) -> Flow[Part]:
+    def part(self, batch: Batch, options: EmbedOptions) -> Flow[EmbeddedTexts]:
         """Embed a batch. Texts that the endpoint refuses become errors in the result."""
         remaining = list(range(len(batch.texts)))
         refused: dict[int, RequestError] = {}
@@ -187,7 +187,7 @@ class EmbeddingFlows:
                     raise
                 position = remaining.pop(error.position)
                 refused[position] = error.at(batch.start + position)
-        return Part(count=len(batch.texts), vectors=vectors, refused=refused)
+        return EmbeddedTexts(count=len(batch.texts), vectors=vectors, refused=refused)
 
     def search(
         self, text: str, *, top: int, where: Mapping[str, Any] | None, **options: Any
@@ -218,19 +218,19 @@ class EmbeddingFlows:
         def body(texts: Sequence[str]) -> bytes:
             return json_body(query=query, texts=list(texts), truncate=truncate)
 
-        found = batches(passages, self._limits)
-        return (self._in_parts("/v2/rerank", batch, body, read_scores) for batch in found)
+        groups = batches(passages, self._limits)
+        return (self._in_parts("/v2/rerank", batch, body, read_scores) for batch in groups)
 
     def sparse(
         self, texts: Iterable[str], **options: Any
     ) -> Iterator[Flow[list[list[SparseVector]]]]:
         """Check all texts, and yield the flow of each batch to lists of their sparse vectors."""
-        found = batches(list(checked(texts)), self._limits)
+        groups = batches(list(checked(texts)), self._limits)
 
         def body(texts: Sequence[str]) -> bytes:
             return json_body(texts=list(texts), **options)
 
-        return (self._in_parts("/", batch, body, read_sparse) for batch in found)
+        return (self._in_parts("/", batch, body, read_sparse) for batch in groups)
 
     def _in_parts(
         self,
@@ -243,18 +243,18 @@ class EmbeddingFlows:
         count = len(batch.texts)
         response = yield from self._exchange("POST", path, body(batch.texts), count=count)
         if should_split(response, count=count):
-            parts = []
+            results = []
             for half in halves(batch):
-                parts += yield from self._in_parts(path, half, body, read)
-            return parts
+                results += yield from self._in_parts(path, half, body, read)
+            return results
         try:
-            found, space = read(response, count=count)
+            result, space = read(response, count=count)
         except ResponseError as error:
             if error.position is None:
                 raise
             raise error.at(batch.start + error.position) from None
         self.guard.check(space)
-        return [found]
+        return [result]
 
     def get(self, path: str) -> Flow[dict[str, Any]]:
         """Return the JSON object at a path."""
@@ -292,7 +292,7 @@ _Http = TypeVar("_Http")
 
 
 class BaseClient(Generic[_Http]):
-    """What both clients are made of. `EmbeddingClient` documents the arguments."""
+    """The common part of both clients. `EmbeddingClient` documents the arguments."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class BaseClient(Generic[_Http]):
         """Make what sends the requests."""
         raise NotImplementedError
 
-    def _http_request(self, request: Request) -> dict[str, Any]:
+    def _http_request(self, request: EndpointRequest) -> dict[str, Any]:
         return {
             "method": request.method,
             "url": request.url,
@@ -372,10 +372,10 @@ def check_rerank(query: str, passages: Iterable[str], top_k: int | None) -> list
 
 
 def ranked(
-    passages: Sequence[str], found: Sequence[list[npt.NDArray[np.float64]]], top_k: int | None
+    passages: Sequence[str], results: Sequence[list[npt.NDArray[np.float64]]], top_k: int | None
 ) -> list[Ranked]:
     """Return the passages with their scores, the best first; of equal ones, the first one."""
-    scores = [row for batch in found for part in batch for row in part.tolist()]
+    scores = [row for batch in results for array in batch for row in array.tolist()]
     # The score first: of two versions that answer one call, the older one may have no logits.
     order = sorted(range(len(scores)), key=lambda index: scores[index], reverse=True)
     return [
@@ -384,10 +384,10 @@ def ranked(
     ]
 
 
-def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:
-    """Return the rows of all parts, or an empty array of the requested type and length."""
-    if parts:
-        return np.concatenate(parts)
+def concatenate(arrays: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:
+    """Return the rows of all arrays, or an empty array of the requested type and length."""
+    if arrays:
+        return np.concatenate(arrays)
     return np.empty((0, options.get("dimensions") or 0), dtype=numpy_type(options))
 
 

@@ -49,15 +49,15 @@ class VectorIndex:
     """One index. Its methods raise `AwsError` if AWS refuses or does not answer."""
 
     def __init__(self, arn: str, *, profile: str | None = None) -> None:
-        found = _ARN.fullmatch(arn)
-        if found is None:
+        match = _ARN.fullmatch(arn)
+        if match is None:
             raise ConfigurationError(
                 "The index must be given by its ARN, such as "
                 f"arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i; found {arn!r}."
             )
         self._arn = arn
         self._client = aws_client(
-            "s3vectors", found["region"], profile=profile, connections=_SEGMENTS
+            "s3vectors", match["region"], profile=profile, connections=_SEGMENTS
         )
 
     @property
@@ -91,7 +91,7 @@ class VectorIndex:
                 f"The index is of the vector space {space}, and the endpoint's model has no "
                 f"vectors of {dimensions} dimensions."
             ) from error
-        found = self._items(
+        items = self._items(
             "query_vectors",
             topK=top,
             queryVector={"float32": vector.tolist()},
@@ -99,18 +99,18 @@ class VectorIndex:
             returnMetadata=True,
             **({} if where is None else {"filter": where}),
         )
-        return [_match(vector) for vector in islice(found, top)]
+        return [_match(vector) for vector in islice(items, top)]
 
     def describe(self) -> dict[str, Any]:
         """Return what the index accepts, and its vector space, which is None until a load."""
         with aws_errors():
-            found = self._client.get_index(indexArn=self._arn)["index"]
-        keys = found.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
+            index = self._client.get_index(indexArn=self._arn)["index"]
+        keys = index.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
         return {
-            "index_arn": found["indexArn"],
+            "index_arn": index["indexArn"],
             "vector_space": self._tagged_space(),
-            "dimension": found["dimension"],
-            "distance_metric": found["distanceMetric"],
+            "dimension": index["dimension"],
+            "distance_metric": index["distanceMetric"],
             "non_filterable": keys,
         }
 
@@ -195,7 +195,7 @@ def delete(args: argparse.Namespace) -> int:
         if sys.stdin.isatty():
             raise ConfigurationError("Nothing to delete: give ids, or a pipe with one id a line.")
         ids = (line.rstrip("\n") for line in sys.stdin)
-    count = _index(args).delete(each for each in ids if each)
+    count = _index(args).delete(id_ for id_ in ids if id_)
     # S3 Vectors does not say which of them existed.
     print(f"not in the index: {counted(count, 'id')}")
     return 0
@@ -210,17 +210,17 @@ def search(args: argparse.Namespace) -> int:
             find = partial(client.search, args.text, **options)
             matches = find(top=args.top, filter=where)
             if not matches:
-                _explain_nothing(where, lambda each: find(top=1, filter=each))
+                _explain_nothing(where, lambda condition: find(top=1, filter=condition))
     else:
         if not args.index.startswith("arn:"):
             raise ConfigurationError(
                 f"{IN_QUOTES}: embed search {shlex.quote(f'{args.index} {args.text}')}. With an "
                 f"index, its ARN comes before the text; found {args.index!r}."
             )
-        given = [f"--{name}" for name, value in options.items() if value is not None]
-        if given:
+        refused = [f"--{name}" for name, value in options.items() if value is not None]
+        if refused:
             raise ConfigurationError(
-                f"An endpoint fuses and reranks; found {', '.join(given)} with INDEX; allowed: "
+                f"An endpoint fuses and reranks; found {', '.join(refused)} with INDEX; allowed: "
                 "without INDEX."
             )
         index = _index(args)
@@ -228,7 +228,7 @@ def search(args: argparse.Namespace) -> int:
             matches = index.search(client, args.text, top=args.top, where=where)
             if not matches:
                 _explain_nothing(
-                    where, lambda each: index.search(client, args.text, top=1, where=each)
+                    where, lambda condition: index.search(client, args.text, top=1, where=condition)
                 )
     for match in matches:
         print(_line(match, as_json=args.json))
@@ -239,8 +239,8 @@ def _explain_nothing(
     where: Mapping[str, Any] | None, find: Callable[[Mapping[str, Any] | None], Sequence[Match]]
 ) -> None:
     """Say on standard error why a search has no results, by searches for one entry."""
-    found = find(None) if where else []
-    if not found:
+    unfiltered = find(None) if where else []
+    if not unfiltered:
         print_error("no results: nothing in the index matches")
         return
     missing = [key for key in _keys(where) if not find({key: {"$exists": True}})]
@@ -249,17 +249,17 @@ def _explain_nothing(
         return
     print_error(
         f"no results: no entry has {' or '.join(map(repr, missing))}, which the filter asks for; "
-        f"the first entry without it has {', '.join(found[0].metadata) or 'no metadata'}"
+        f"the first entry without it has {', '.join(unfiltered[0].metadata) or 'no metadata'}"
     )
 
 
 def _keys(where: object) -> list[str]:
     """Return the keys of metadata in a filter, also those in its lists of conditions."""
     if isinstance(where, list):
-        return list(dict.fromkeys(key for each in where for key in _keys(each)))
+        return list(dict.fromkeys(key for condition in where for key in _keys(condition)))
     if not isinstance(where, Mapping):
         return []
-    inner = [key for name, each in where.items() if name[:1] == "$" for key in _keys(each)]
+    inner = [key for name, value in where.items() if name[:1] == "$" for key in _keys(value)]
     return list(dict.fromkeys([*(name for name in where if name[:1] != "$"), *inner]))
 
 
@@ -284,5 +284,5 @@ def _line(match: Match, *, as_json: bool) -> str:
         return json.dumps(asdict(match), ensure_ascii=False)
     # An index may be loaded without its texts; that of documents names them.
     source = match.metadata.get("document")
-    place = f"{source}: " if source else ""
-    return f"{match.score:.4f}  {place}{' '.join((match.text or match.id).split())}"
+    prefix = f"{source}: " if source else ""
+    return f"{match.score:.4f}  {prefix}{' '.join((match.text or match.id).split())}"

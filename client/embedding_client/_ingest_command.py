@@ -36,8 +36,8 @@ def ingest_status(
     client = partial(aws_client, region=region, profile=profile)
     stack = f"EmbeddingKit-{environment}-Index"
     with aws_errors():
-        (found,) = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-        outputs = {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", [])}
+        (described,) = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        outputs = {item["OutputKey"]: item["OutputValue"] for item in described.get("Outputs", [])}
         machine = outputs.get(f"{role}IngestStateMachineArn")
         if machine is None:
             table = "[standby] with [ingest]" if role else "[ingest]"
@@ -54,25 +54,25 @@ def ingest_status(
             "EventsUrl", "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
         )
         letters = count("DeadLettersUrl", "ApproximateNumberOfMessages")
-        now = datetime.now(UTC)
+        end = datetime.now(UTC)
         points = client("cloudwatch").get_metric_statistics(
             Namespace=f"EmbeddingKit/{environment}",
             MetricName="SearchableDelay",
             Dimensions=[{"Name": "FunctionName", "Value": outputs[f"{role}IngestFunctionName"]}],
-            StartTime=now - _DAY,
-            EndTime=now,
+            StartTime=end - _DAY,
+            EndTime=end,
             Period=int(_DAY.total_seconds()),
             ExtendedStatistics=list(_PERCENTILES),
         )["Datapoints"]
     executions = Executions(machine, output=f"{role}IngestStateMachineArn", profile=profile)
     newest = list(executions.newest(_LOOKED))
     complete = next((name for name, state, _ in newest if state == "SUCCEEDED"), None)
-    last = executions.status(complete) if complete else None
+    comparison = executions.status(complete) if complete else None
     return {
         "source": outputs["DocumentsUrl"],
-        "compared": last.ended if last else None,
+        "compared": comparison.ended if comparison else None,
         **dict.fromkeys(("documents", "chunks", "refused")),
-        **(last.result or {} if last else {}),
+        **(comparison.result or {} if comparison else {}),
         "newest_comparison": newest[0][1] if newest else None,
         "waiting": waiting,
         "dead_letters": letters,

@@ -247,11 +247,11 @@ def _add_doctor(commands: Any) -> None:
         run="doctor.command.run_doctor",
         examples=_DOCTOR_EXAMPLES,
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
+    endpoint = parser.add_mutually_exclusive_group()
+    endpoint.add_argument(
         "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
     )
-    add_url(place, "default, without --environment")
+    add_url(endpoint, "default, without --environment")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_credentials(parser)
     parser.add_argument(

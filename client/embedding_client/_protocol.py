@@ -55,8 +55,8 @@ def check_options(options: EmbedOptions) -> None:
     """Check options before anything is sent."""
     for name in options:
         if name not in EmbedOptions.__annotations__:
-            known = ", ".join(EmbedOptions.__annotations__)
-            raise TypeError(f"unknown option {name!r}; the options are {known}")
+            names = ", ".join(EmbedOptions.__annotations__)
+            raise TypeError(f"unknown option {name!r}; the options are {names}")
     if data_type(options) not in _NUMPY:
         raise ConfigurationError(
             f"dtype must be one of {', '.join(_NUMPY)}; found {data_type(options)!r}."
@@ -228,5 +228,5 @@ def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
 
 def json_body(**fields: Any) -> bytes:
     """Return a body with the fields that are not None."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
+    values = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()

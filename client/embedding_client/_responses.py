@@ -78,14 +78,14 @@ _POSITION = re.compile(r'"?texts\[(\d+)\]')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class EmbeddedTexts:
     """The result for some consecutive texts of a stream.
 
     Attributes:
         count: The number of texts.
         vectors: The vectors of the texts that were embedded, in order: an array of shape
             (count - len(refused), dimensions).
-        refused: The errors of the other texts, by their position in this part.
+        refused: The errors of the other texts, by their position among these.
     """
 
     count: int
@@ -100,10 +100,10 @@ def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
     value = read_json(response.content)
     if not isinstance(value, dict):
         raise _invalid(response, "the body is not a JSON object")
-    noted = value.get("warnings")
-    for each in noted if isinstance(noted, list) else ():
+    notes = value.get("warnings")
+    for note in notes if isinstance(notes, list) else ():
         # Python shows equal ones of one place once.
-        warnings.warn(str(each.get("message") if isinstance(each, dict) else each), stacklevel=1)
+        warnings.warn(str(note.get("message") if isinstance(note, dict) else note), stacklevel=1)
     return value
 
 
@@ -156,7 +156,7 @@ def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVec
         space = str(value["vector_space"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _invalid(response, "it does not hold sparse vectors") from error
-    if len(vectors) != count or any(len(one) != len(other) for one, other in vectors):
+    if len(vectors) != count or any(len(indices) != len(values) for indices, values in vectors):
         raise _invalid(response, f"it does not hold {count} sparse vectors")
     return vectors, space
 
@@ -205,10 +205,10 @@ def error_of(response: httpx.Response, *, count: int) -> ResponseError:
     if not isinstance(message, str) or not message:
         message = response.content[:200].decode(errors="replace") or "The endpoint gave no reason."
     code = fields.get("code")
-    kind: type[ResponseError] = ServiceError
+    error_class: type[ResponseError] = ServiceError
     position = None
     if 400 <= status < 500:
-        kind = {401: ForbiddenError, 403: ForbiddenError, 429: ThrottledError}.get(
+        error_class = {401: ForbiddenError, 403: ForbiddenError, 429: ThrottledError}.get(
             status, RequestError
         )
         position = _position(fields, count)
@@ -216,7 +216,7 @@ def error_of(response: httpx.Response, *, count: int) -> ResponseError:
             position = 0
         if status == 413 and code is None:
             message = f"It is too large for one request to Lambda: {message}"
-    return kind(
+    return error_class(
         message,
         status=status,
         code=code or headers.get("x-amzn-errortype"),

@@ -35,7 +35,7 @@ from embedding_client.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class EndpointRequest:
     """A request to send after `delay` seconds."""
 
     method: str
@@ -52,10 +52,12 @@ class UrlTarget:
     name: str
     region: None = None
 
-    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
+    def request(
+        self, method: str, path: str, body: bytes | None, *, delay: float
+    ) -> EndpointRequest:
         """Return the request for a call of the endpoint's API, with a JSON body or none."""
         headers = {"content-type": "application/json"} if body is not None else {}
-        return Request(
+        return EndpointRequest(
             method=method, url=self.name + path, content=body, headers=headers, delay=delay
         )
 
@@ -66,14 +68,19 @@ class UrlTarget:
 
 def check_url(url: str, *, allow_plain_http: bool = False) -> str:
     """Return the endpoint's URL without a trailing slash, or raise `ConfigurationError`."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+    address = urlsplit(url)
+    if (
+        address.scheme not in {"http", "https"}
+        or not address.hostname
+        or address.query
+        or address.fragment
+    ):
         raise ConfigurationError(
             "The URL must look like https://<id>.lambda-url.<region>.on.aws/ or "
             f"http://127.0.0.1:9000; found {url!r}."
         )
     if not allow_plain_http:
-        check_encrypted(parts.scheme, parts.hostname)
+        check_encrypted(address.scheme, address.hostname)
     return url.rstrip("/")
 
 
@@ -95,10 +102,12 @@ class FunctionTarget:
     api: str
     region: str
 
-    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
+    def request(
+        self, method: str, path: str, body: bytes | None, *, delay: float
+    ) -> EndpointRequest:
         """Return the request that invokes the function with the event of this call."""
         function, _, alias = self.name.rpartition(":")
-        return Request(
+        return EndpointRequest(
             method="POST",
             url=f"{self.api}/2015-03-31/functions/{quote(function, safe='')}/invocations"
             f"?Qualifier={alias}",
@@ -143,15 +152,15 @@ def function_target(
     allow_plain_http: bool = False,
 ) -> FunctionTarget:
     """Return the target of a function: in its ARN's, the API's or the configured region."""
-    found = _NAME.fullmatch(function)
-    if found is None:
+    match = _NAME.fullmatch(function)
+    if match is None:
         raise ConfigurationError(
             "The function must be named with its alias, such as embedder:live, "
             "123456789012:function:embedder:live or "
             "arn:aws:lambda:eu-central-1:123456789012:function:embedder:live; "
             f"found {function!r}."
         )
-    in_arn = found["region"]
+    in_arn = match["region"]
     if in_arn and region not in {None, in_arn}:
         raise ConfigurationError(f"The function is in {in_arn}, but region={region!r} is given.")
     api = (
@@ -209,12 +218,12 @@ def _http_response(result: dict[str, Any], headers: dict[str, str]) -> httpx.Res
 def _failure(result: object, headers: dict[str, str]) -> httpx.Response:
     """Return the response for a function that raised an error, timed out or exited."""
     error = result if isinstance(result, dict) else {}
-    kind = error.get("errorType")
+    error_type = error.get("errorType")
     reason = str(error.get("errorMessage") or "Lambda gave no reason")[:_SHOWN]
-    message = f"The function failed: {reason} ({kind or 'without a type'})"
-    if kind == _RESULT_TOO_LARGE:
+    message = f"The function failed: {reason} ({error_type or 'without a type'})"
+    if error_type == _RESULT_TOO_LARGE:
         return httpx.Response(413, headers=headers, json={"error": message})
-    return httpx.Response(502, headers=headers, json={"error": message, "code": kind})
+    return httpx.Response(502, headers=headers, json={"error": message, "code": error_type})
 
 
 def choose_auth(

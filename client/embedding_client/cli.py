@@ -142,15 +142,15 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser, default, commands = parsers()
     if "_ARGCOMPLETE" in os.environ:
         _complete(parser, default)
-    first = arguments[0] if arguments else ""
+    word = arguments[0] if arguments else ""
     try:
-        if first in commands:
-            args, rest = parser.parse_known_args(arguments)
-            if rest:
-                hint = "" if rest[0].startswith("-") else f". {IN_QUOTES}"
-                args.usage_error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        if word in commands:
+            args, unknown = parser.parse_known_args(arguments)
+            if unknown:
+                hint = "" if unknown[0].startswith("-") else f". {IN_QUOTES}"
+                args.usage_error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
             return args
-        _refuse_mistyped(default, first, commands)
+        _refuse_mistyped(default, word, commands)
         parsed = default.parse_args(arguments)
         if "--" not in arguments:
             _refuse_file(default, parsed.texts)
@@ -189,14 +189,14 @@ def _refuse_mistyped(parser: argparse.ArgumentParser, word: str, commands: Itera
 
 def _refuse_file(parser: argparse.ArgumentParser, texts: Sequence[str]) -> None:
     """Exit if the only text names a file: its name would be embedded, and not its content."""
-    (name, *others) = texts or ("",)
+    (name, *more_texts) = texts or ("",)
     # Unlike Path's, these know that a long text is no name.
     is_file = os.path.exists(name) and not os.path.isdir(name)  # noqa: PTH110, PTH112
-    if not others and (is_file or name == "-"):
-        what = "a file" if is_file else "standard input"
+    if not more_texts and (is_file or name == "-"):
+        source = "a file" if is_file else "standard input"
         parser.error(
-            f'"{name}" is {what}: to embed its content, use --file {name}. To embed the name, put '
-            "-- before it"
+            f'"{name}" is {source}: to embed its content, use --file {name}. To embed the name, '
+            "put -- before it"
         )
 
 

@@ -73,12 +73,12 @@ class ResponseError(EmbeddingClientError):
 
         The endpoint counts the texts of one request. The caller counts the texts of one call.
         """
-        here = f"texts[{position}]"
+        name = f"texts[{position}]"
         return type(self)(
-            _POSITION.sub(here, self.reason, count=1),
+            _POSITION.sub(name, self.reason, count=1),
             status=self.status,
             code=self.code,
-            field=self.field and _POSITION.sub(here, self.field),
+            field=self.field and _POSITION.sub(name, self.field),
             request_id=self.request_id,
             position=position,
         )

@@ -108,8 +108,8 @@ class FunctionUrlRetriever(BaseRetriever):
         return [_node(match) for match in self._searcher.search(query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = await self._searcher.search_async(query_bundle.query_str)
-        return [_node(match) for match in found]
+        matches = await self._searcher.search_async(query_bundle.query_str)
+        return [_node(match) for match in matches]
 
 
 def _node(match: Match) -> NodeWithScore:

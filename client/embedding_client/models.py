@@ -32,8 +32,8 @@ _WIDTHS = (38, 5, 7, 4, 5, 5, 6, 5, 5)
 def catalog() -> dict[str, Any]:
     """Return the content of the file: `models`, and the `benchmarks` of their quality."""
     text = files("embedding_client").joinpath("models.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def run_models(args: argparse.Namespace) -> int:
@@ -41,11 +41,11 @@ def run_models(args: argparse.Namespace) -> int:
     content = catalog()
     if args.language is not None:
         _check_language(args.language, content["models"])
-    found = [model for model in content["models"] if _fits(model, args)]
+    models = [model for model in content["models"] if _fits(model, args)]
     if args.json:
-        print(json.dumps({**content, "models": found}, indent=2, ensure_ascii=False))
+        print(json.dumps({**content, "models": models}, indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(found, content["benchmarks"])))
+        print("\n".join(_lines(models, content["benchmarks"])))
     return 0
 
 
@@ -82,11 +82,13 @@ def _named(model: Facts) -> set[str]:
 
 def _check_language(language: str, models: list[Facts]) -> None:
     """Refuse another name than a language's in English: it would find all models of many."""
-    known = sorted(set(", ".join(_LANGUAGES.split(",\n")).split(", ")).union(*map(_named, models)))
-    if language.lower() not in known:
+    languages = sorted(
+        set(", ".join(_LANGUAGES.split(",\n")).split(", ")).union(*map(_named, models))
+    )
+    if language.lower() not in languages:
         raise ConfigurationError(
             f"--language: found: {language!r}; allowed: the English name of a language: "
-            f"{', '.join(known)}."
+            f"{', '.join(languages)}."
         )
 
 
@@ -112,8 +114,10 @@ def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str
 
 
 def _aligned(name: str, row: tuple[str, ...]) -> str:
-    first, *widths = _WIDTHS
-    return f"{name:{first}}" + "".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True))
+    name_width, *widths = _WIDTHS
+    return f"{name:{name_width}}" + "".join(
+        f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)
+    )
 
 
 def _number(value: float | None, form: str) -> str:

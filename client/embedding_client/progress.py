@@ -37,15 +37,15 @@ class LineProgress:
     def update(self, count: int) -> None:
         """Count more as complete. Print a line if the last one is at least ten seconds old."""
         self._done += count
-        now = self._clock()
-        if now - self._last < _INTERVAL:
+        moment = self._clock()
+        if moment - self._last < _INTERVAL:
             return
-        self._last = now
-        rate = (self._done - self._before) / (now - self._start)
-        left = tqdm.format_interval((self._total - self._done) / rate) if rate else "?"
+        self._last = moment
+        rate = (self._done - self._before) / (moment - self._start)
+        remaining = tqdm.format_interval((self._total - self._done) / rate) if rate else "?"
         print_error(
             f"{self._name}: {self._done} of {self._total} {self._unit} "
-            f"({self._done / self._total:.0%}), {rate:.1f} {self._unit}/s, {left} left"
+            f"({self._done / self._total:.0%}), {rate:.1f} {self._unit}/s, {remaining} left"
         )
 
     def close(self) -> None:

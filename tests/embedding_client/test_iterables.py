@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedding_client import AsyncEmbeddingClient, ConfigurationError, EmbeddingClient, Part
+from embedding_client import (
+    AsyncEmbeddingClient,
+    ConfigurationError,
+    EmbeddedTexts,
+    EmbeddingClient,
+)
 from embedding_client.langchain import FunctionUrlEmbeddings
 
 TEXTS = ["a violin", "a kettle", "a violin", "a budget"]
@@ -41,7 +46,7 @@ def vectors(kind, name, url, texts):
     def joined(result):
         if isinstance(result, Iterator):
             result = list(result)
-            rows = [part.vectors if isinstance(part, Part) else part for part in result]
+            rows = [part.vectors if isinstance(part, EmbeddedTexts) else part for part in result]
             return np.concatenate(rows)
         return np.asarray(result)
 

@@ -134,7 +134,7 @@ def _act(
             f"{source.branch_of}"
         )
     run = Run(source.name, _ROOT)
-    goes_on = "agreed" in run.done
+    continues = "agreed" in run.done
     if run.file.exists() and not run.exists:
         raise ValueError(
             f"environments/{run.file.name} must be the file of a run; found: another; "
@@ -145,17 +145,17 @@ def _act(
     if not run.file.exists():
         text = (ENVIRONMENTS / f"{source.name}.toml").read_text(encoding="utf-8")
         run.begin(derived(text, account=account, region=region))
-    kept = goes_on
+    may_be_deployed = continues
     try:
         environment = environment_of(run.name)
         # A run continues only in the account where it began, which its file names.
         session = session_for(environment)
         if options.delete:
-            kept = True
+            may_be_deployed = True
             _script("scripts/destroy", run.name, *(["--force"] if options.yes else []))
-            kept = False
+            may_be_deployed = False
             return 0
-        if not goes_on and (stacks := DeployedStacks(session, environment).all):
+        if not continues and (stacks := DeployedStacks(session, environment).all):
             raise ValueError(
                 f"{run.name} must not be deployed yet; found: {stacks[0].name}; allowed: first "
                 f"scripts/prove {source.name} --delete, which asks"
@@ -164,7 +164,7 @@ def _act(
         minutes = 20 + int(len(SIZES) * options.starts * (options.pause + 5) / 60)
         question = (
             f"Go on with {run.name} (done: {', '.join([*run.done][1:]) or 'nothing'})"
-            if goes_on
+            if continues
             else f"Deploy {run.name} with its IAM roles, measure it for about "
             f"{minutes} minutes, and delete it,"
         )
@@ -172,14 +172,14 @@ def _act(
         question += f" in {account}, {region}, for at most ${usd:.2f}?"
         if not options.yes and not confirmed(question):
             return 1
-        kept = True
+        may_be_deployed = True
         run.finish("agreed", f"{datetime.now(UTC):%Y-%m-%d}")
         _prove(run, session, environment, options, transport)
-        kept = False
+        may_be_deployed = False
     except KeyboardInterrupt:
         return 130
     finally:
-        if kept:
+        if may_be_deployed:
             print(
                 f"note: {run.name} may be deployed, and is billed until it is deleted; 'scripts/"
                 f"prove {source.name}' goes on, with --delete it only deletes",
@@ -212,8 +212,8 @@ def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
         for item in items
     )
     hours = _SNAPSHOT_HOURS if isinstance(environment.cold_start, SnapStart) else _HOURS
-    kept = sum(item.usd for item in capacity_items(environment, prices)) * hours / HOURS
-    return used + kept
+    standing = sum(item.usd for item in capacity_items(environment, prices)) * hours / HOURS
+    return used + standing
 
 
 def _prove(
@@ -244,17 +244,17 @@ def _measurements(
     """Return the measurements by the names of their steps."""
     memory = partial(endpoint.memory, starts=options.starts, pause=options.pause)
     environment = endpoint.environment
-    found: dict[str, Callable[[], Measured]] = {
+    measurements: dict[str, Callable[[], Measured]] = {
         **{f"memory {size}": partial(memory, size) for size in SIZES},
         "callers": partial(endpoint.callers, http),
     }
     if isinstance(environment.cold_start, SnapStart):
-        found["restores"] = endpoint.restores
+        measurements["restores"] = endpoint.restores
     if isinstance(environment.cold_start, Provisioned):
-        found["provisioned"] = endpoint.provisioned
+        measurements["provisioned"] = endpoint.provisioned
     if environment.index is not None:
-        found["search"] = endpoint.search
-    return found
+        measurements["search"] = endpoint.search
+    return measurements
 
 
 def _once(run: Run, step: str, action: Callable[[], Any], *, of_all: float = 0) -> None:
@@ -266,15 +266,15 @@ def _once(run: Run, step: str, action: Callable[[], Any], *, of_all: float = 0) 
 
 def _write(environment: EnvironmentSettings, day: str, measured: dict[str, Measured]) -> None:
     """Write the results of an environment to the file, and the table to the page."""
-    known = json.loads(_RESULTS.read_text(encoding="utf-8")) if _RESULTS.exists() else {}
-    known[environment.name.removesuffix("-prove")] = {
+    results = json.loads(_RESULTS.read_text(encoding="utf-8")) if _RESULTS.exists() else {}
+    results[environment.name.removesuffix("-prove")] = {
         "model": environment.model.name,
         "region": environment.region,
         "date": day,
         "memory_mb": environment.function.memory_mb,
         **measured,
     }
-    _RESULTS.write_text(f"{json.dumps(known, indent=1)}\n", encoding="utf-8")
+    _RESULTS.write_text(f"{json.dumps(results, indent=1)}\n", encoding="utf-8")
     subprocess.run([sys.executable, "docs/generate.py", _PAGE], cwd=_ROOT, check=True)  # noqa: S603
 
 

@@ -77,7 +77,7 @@ class Endpoint:
         """
         client, name = self._lambda, self.alias.rpartition(":")[0]
         variables = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
-        texts, found = Texts(size), []
+        texts, measured = Texts(size), []
         for _ in range(2 * starts):
             changed = {"Variables": variables | {"PROVE_START": str(time.time_ns())}}
             try:
@@ -94,20 +94,20 @@ class Endpoint:
             metrics, _ = self._invoke(name, "/", _body(texts, LENGTHS[0]))
             # Lambda may have started an environment in advance, and then reports no start.
             if "initDurationMs" in metrics:
-                found.append(metrics)
-                done = f"{len(found)} of {starts} ({len(found) / starts:.0%})"
+                measured.append(metrics)
+                done = f"{len(measured)} of {starts} ({len(measured) / starts:.0%})"
                 print(f"  start {done}: {metrics['initDurationMs']:.0f} ms", flush=True)
-            if len(found) == starts:
+            if len(measured) == starts:
                 break
             time.sleep(pause)
         else:
             raise ValueError(
-                f"a changed function must start with its next invocation; found: {len(found)} "
+                f"a changed function must start with its next invocation; found: {len(measured)} "
                 f"starts of {2 * starts} invocations; allowed: {starts} or more"
             )
         return {
-            "init_ms": [metrics["initDurationMs"] for metrics in found],
-            "first_ms": [metrics["durationMs"] for metrics in found],
+            "init_ms": [metrics["initDurationMs"] for metrics in measured],
+            "first_ms": [metrics["durationMs"] for metrics in measured],
             "requests": [self._requests(name, texts, length) for length in self.lengths()],
         }
 
@@ -135,20 +135,20 @@ class Endpoint:
         bodies = [_body(texts, LENGTHS[0]) for _ in range(_AT_A_TIME)]
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             all_metrics = pool.map(lambda body: self._invoke(self.alias, "/", body)[0], bodies)
-            found = [metrics for metrics in all_metrics if "restoreDurationMs" in metrics]
-        return {"restore_ms": [metrics["restoreDurationMs"] for metrics in found]}
+            restores = [metrics for metrics in all_metrics if "restoreDurationMs" in metrics]
+        return {"restore_ms": [metrics["restoreDurationMs"] for metrics in restores]}
 
     def provisioned(self) -> Measured:
         """Read the initializations of provisioned environments from the function's log."""
         configuration = self._lambda.get_function_configuration(FunctionName=self.alias)
         pages = self._client("logs").get_paginator("filter_log_events")
-        found = pages.paginate(
+        answers = pages.paginate(
             logGroupName=configuration["LoggingConfig"]["LogGroup"],
             filterPattern='{ $.type = "platform.initReport" && '
             '$.record.initializationType = "provisioned-concurrency" }',
         )
-        records = [json.loads(event["message"]) for page in found for event in page["events"]]
-        return {"init_ms": [each["record"]["metrics"]["durationMs"] for each in records]}
+        records = [json.loads(event["message"]) for page in answers for event in page["events"]]
+        return {"init_ms": [report["record"]["metrics"]["durationMs"] for report in records]}
 
     def search(self) -> Measured:
         """Write vectors of random words to the index, and measure searches in it."""
@@ -158,23 +158,23 @@ class Endpoint:
         index, client = {"indexArn": store.indexes[0]}, self._client("s3vectors")
         size, texts = client.get_index(**index)["index"]["dimension"], Texts(1)
         for start in range(0, VECTORS, _BATCH):
-            given = [texts.text(32) for _ in range(_BATCH)]
-            body = json.dumps({"texts": given, "size": size}).encode()
+            batch = [texts.text(32) for _ in range(_BATCH)]
+            body = json.dumps({"texts": batch, "size": size}).encode()
             _, answer = self._invoke(self.alias, "/", body)
             if start == 0:
                 tags = {SPACE_TAG: answer["vector_space"]}
                 client.tag_resource(resourceArn=store.indexes[0], tags=tags)
             vectors = [
                 {"key": str(start + n), "data": {"float32": vector}, "metadata": {"text": text}}
-                for n, (text, vector) in enumerate(zip(given, answer["embeddings"], strict=True))
+                for n, (text, vector) in enumerate(zip(batch, answer["embeddings"], strict=True))
             ]
             client.put_vectors(**index, vectors=vectors)
         queries = [texts.text(LENGTHS[0]) for _ in range(1 + REPEATS)]
-        found = [
+        searches = [
             self._invoke(self.alias, "/similar", json.dumps({"text": query}).encode())[0]
             for query in queries
         ]
-        return {"vectors": VECTORS, "ms": [metrics["durationMs"] for metrics in found[1:]]}
+        return {"vectors": VECTORS, "ms": [metrics["durationMs"] for metrics in searches[1:]]}
 
     def _requests(self, function: str, texts: Texts, length: int) -> Measured:
         answers = [self._invoke(function, "/", _body(texts, length)) for _ in range(REPEATS)]
