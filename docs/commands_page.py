@@ -23,13 +23,15 @@ def commands_page() -> str:
     _, default, commands = parsers()
     lines = [_HEAD, *_command("embed TEXT", default, {})]
     for name, parser in commands.items():
-        known = dict.fromkeys(_arguments(default, default._actions), "embed TEXT")
+        positions = dict.fromkeys(_arguments(default, default._actions), "embed TEXT")
         steps = [action for action in parser._actions if isinstance(action.choices, dict)]
         inner = steps[0].choices if steps else {"": parser}
-        for step, one in inner.items():  # type: ignore[union-attr]
+        for step, step_parser in inner.items():  # type: ignore[union-attr]
             title = f"embed {name} {step}".strip()
-            lines += _command(title, one, known)
-            known = dict.fromkeys(_arguments(one, one._actions), title) | known
+            lines += _command(title, step_parser, positions)
+            positions = (
+                dict.fromkeys(_arguments(step_parser, step_parser._actions), title) | positions
+            )
     return re.sub(r"\n{3,}", "\n\n", "\n".join([*lines, *_scripts()]) + "\n")
 
 
@@ -48,8 +50,8 @@ def _command(name: str, parser: argparse.ArgumentParser, known: Mapping[str, str
             shared.setdefault(known[line], {})[option] = None
     if shared:
         links = (
-            f"[{', '.join(options)}](#{other.lower().replace(' ', '-')})"
-            for other, options in shared.items()
+            f"[{', '.join(options)}](#{command.lower().replace(' ', '-')})"
+            for command, options in shared.items()
         )
         yield f"\nAlso {', '.join(links)}."
     yield ""

@@ -40,13 +40,13 @@ _APIS = {
 def paths_table() -> str:
     """Return a table with a row for each path of the service."""
     rows = ["|request|API|description|", "|---|---|---|"]
-    kinds: dict[str, Any] = {
+    routes_by_kind: dict[str, Any] = {
         "": ROUTES,
         ", of an index": search.ROUTES,
         ", of a reranker": rerank.ROUTES,
         ", of a sparse encoder": sparse.ROUTES,
     }
-    for kind, routes in kinds.items():
+    for kind, routes in routes_by_kind.items():
         for path in [path for path in routes if not kind or path not in ROUTES]:
             for method, operation in routes[path].items():
                 api = f"{_APIS[operation.api.name]}{kind}"
@@ -122,12 +122,12 @@ def classes() -> str:
     order = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", page, re.MULTILINE)))
     exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
     titles = titles_of_classes()
-    settings = [one for one in exported if ".settings." in one.__module__]
-    constructs = [one for one in exported if one not in settings]
-    constructs.sort(key=lambda one: [*order, one.__name__].index(one.__name__))
+    settings = [item for item in exported if ".settings." in item.__module__]
+    constructs = [item for item in exported if item not in settings]
+    constructs.sort(key=lambda item: [*order, item.__name__].index(item.__name__))
     settings.sort(key=[*titles].index)
-    shown = [f"::: {one.__module__}.{one.__qualname__}\n" for one in (*constructs, *settings)]
-    links = [f"[`{one.__name__}`](settings.md#{anchor(titles[one])})" for one in settings]
+    shown = [f"::: {item.__module__}.{item.__qualname__}\n" for item in (*constructs, *settings)]
+    links = [f"[`{item.__name__}`](settings.md#{anchor(titles[item])})" for item in settings]
     heads = ["### Settings\n", _SETTINGS_HEAD, ",\n".join(links) + ".\n"]
     return "\n".join([*shown[: len(constructs)], *heads, *shown[len(constructs) :]])
 
@@ -137,8 +137,10 @@ def llms_text() -> str:
     pages = (ROOT / "docs/README.md").read_text(encoding="utf-8").partition("\n\n")[2]
     lists = pages.partition("[Contributing]")[0].rstrip()
     about = "An AWS CDK kit for text embeddings, rerankers and sparse encoders on AWS Lambda."
-    first = "Serve a model without an account: `scripts/serve`. Deploy it: `scripts/deploy dev`."
-    return f"# Embedding Kit\n\n> {about}\n\n{first}\n\n{lists}\n"
+    first_command = (
+        "Serve a model without an account: `scripts/serve`. Deploy it: `scripts/deploy dev`."
+    )
+    return f"# Embedding Kit\n\n> {about}\n\n{first_command}\n\n{lists}\n"
 
 
 _SKILL_HEAD = """---
@@ -173,17 +175,17 @@ def skill_page() -> str:
     The form is that of https://agentskills.io/specification: a folder with the skill's name, and
     in it `SKILL.md` with a description that agents read first.
     """
-    parts = [_SKILL_HEAD]
+    sections = [_SKILL_HEAD]
     for title, pages in _SKILL_SECTIONS.items():
-        parts += [f"## {title}\n", *(_passages(page) for page in pages)]
-    return "\n".join(parts)
+        sections += [f"## {title}\n", *(_passages(page) for page in pages)]
+    return "\n".join(sections)
 
 
 def _passages(page: str) -> str:
-    found = _PASSAGE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
-    if not found:
+    passages = _PASSAGE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    if not passages:
         raise ValueError(f"a page of the skill must have a passage for it; found none in {page}")
-    text = re.sub(r"<!-- (not run: .*?|needs AWS) -->\n", "", "\n".join(found))
+    text = re.sub(r"<!-- (not run: .*?|needs AWS) -->\n", "", "\n".join(passages))
     text = re.sub(r"\]\((#[^)]+)\)", rf"]({page}\1)", text)
     text = re.sub(r"^## ", "### ", text, flags=re.MULTILINE)
     return re.sub(r"\]\((?!https?:)", "](../../", text)

@@ -179,9 +179,9 @@ def _standing(tables: dict[str, Any]) -> list[str]:
         {item.name: item.usd for item in items if item.name in _STANDING}
         for items in (result.added, result.free)
     )
-    alarms, composite, *rest = (cost.get(name, 0) for name in _STANDING)
-    whole = sum(cost.values())
-    columns = (alarms + composite, *rest, whole, whole + sum(free.values()))
+    alarms, composite, *other_costs = (cost.get(name, 0) for name in _STANDING)
+    total = sum(cost.values())
+    columns = (alarms + composite, *other_costs, total, total + sum(free.values()))
     return [f"${dollars:.2f}" for dollars in columns]
 
 
@@ -213,8 +213,8 @@ def prompts_table() -> str:
         if prompts:
             sets.setdefault(tuple(prompts.items()), []).append(entry.short_name)
     rows = []
-    for found, names in sets.items():
-        texts = "<br>".join(f"{name}: {_code(text)}" for name, text in found)
+    for requirement, names in sets.items():
+        texts = "<br>".join(f"{name}: {_code(text)}" for name, text in requirement)
         rows.append([", ".join(names), texts])
     return _table("| models | prompts |", rows)
 
@@ -310,12 +310,12 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
         ["start", *(_cell(size, "init_ms") for size in sizes), "–"],
         [_FIRST, *(_cell(size, "first_ms") for size in sizes), "–"],
     ]
-    groups = [each.get("requests") for each in (*sizes, callers)]
+    groups = [column.get("requests") for column in (*sizes, callers)]
     for n in range(max((len(group) for group in groups if group), default=0)):
         tokens = max(group[n]["tokens"] for group in groups if group)
         times = [
-            _cell(group[n], "ms") if group else _refused(each)
-            for each, group in zip((*sizes, callers), groups, strict=True)
+            _cell(group[n], "ms") if group else _refused(column)
+            for column, group in zip((*sizes, callers), groups, strict=True)
         ]
         rows.append([f"{tokens:,} tokens", *times])
     columns = [*(f"{size:,} MB" for size in SIZES), f"for a caller, {found['memory_mb']:,} MB"]

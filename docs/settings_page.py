@@ -46,7 +46,7 @@ def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
     sections = "\n".join(_section("", schema, _TOP, level=2))
     titles = re.findall(r"^## (.+)$", sections, re.MULTILINE)
-    links = " ·\n".join(f"[{one.translate(_PLAIN)}](#{anchor(one)})" for one in titles)
+    links = " ·\n".join(f"[{title.translate(_PLAIN)}](#{anchor(title)})" for title in titles)
     return "\n".join([_HEAD.replace("TABLES", links), sections]) + "\n"
 
 
@@ -54,13 +54,13 @@ def titles_of_classes() -> dict[type, str]:
     """Return the page's title of each class of settings, in the page's order."""
     page = settings_page(export_schema(EnvironmentSettings))
     titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
-    found: dict[type, str] = {}
-    for path, one in _paths(EnvironmentSettings, ""):
-        kind = one.model_fields["kind"].default if "kind" in one.model_fields else ""
+    tables_by_type: dict[type, str] = {}
+    for path, table in _paths(EnvironmentSettings, ""):
+        kind = table.model_fields["kind"].default if "kind" in table.model_fields else ""
         for title in titles:
             if f"[{path}]" in title and ("kind" not in title or kind in title):
-                found.setdefault(one, title)
-    return dict(sorted(found.items(), key=lambda pair: titles.index(pair[1])))
+                tables_by_type.setdefault(table, title)
+    return dict(sorted(tables_by_type.items(), key=lambda pair: titles.index(pair[1])))
 
 
 def _paths(table: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -73,9 +73,9 @@ def _paths(table: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseMo
 
 def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type):
-        yield from (one for one in annotation.__mro__ if issubclass(one, Settings))
-    for part in get_args(annotation):
-        yield from _tables_in(part)
+        yield from (base for base in annotation.__mro__ if issubclass(base, Settings))
+    for argument in get_args(annotation):
+        yield from _tables_in(argument)
 
 
 def anchor(title: str) -> str:
@@ -96,27 +96,27 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
         yield "\n".join(["|setting|type|default|description|", "|---|---|---|---|", *rows, ""])
     if level == _SECTION and path in _examples():
         yield f"[An example]({_examples()[path]}).\n"
-    for name, found in tables.items():
+    for name, fields_by_kind in tables.items():
         key = f"{path}.{name}" if path else name
         heading = f"`[[{key}]]`" if is_list(table["properties"][name]) else f"`[{key}]`"
-        for kind, group in found.items():
+        for kind, group in fields_by_kind.items():
             if key in _AS_MODEL:
                 group["description"] = table["properties"][name]["description"]
-            full = f'{heading} with `kind = "{kind}"`' if len(found) > 1 else heading
+            full = f'{heading} with `kind = "{kind}"`' if len(fields_by_kind) > 1 else heading
             yield from _section(key, group, full, level=min(level + (1 if path else 0), 4))
 
 
 @cache
 def _examples() -> dict[str, str]:
     """Return the first section of a page that has an example of each table, for a link."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for page in sorted(_DOCS.glob("*.md")):
         titles = _HEADING.split(page.read_text("utf-8"))
         for title, text in zip(titles[1::2], titles[2::2], strict=True):
             for example in _TOML.findall(text):
                 for name in tomllib.loads(example):
-                    found.setdefault(name, f"{page.name}#{anchor(title)}")
-    return found
+                    names.setdefault(name, f"{page.name}#{anchor(title)}")
+    return names
 
 
 def page_rows(table: dict[str, Any]) -> list[str]:
@@ -144,21 +144,21 @@ def _tables(setting: dict[str, Any]) -> dict[str, Any]:
 def _type(setting: dict[str, Any]) -> str:
     """Return a setting's type in a word or two."""
     words = describe(setting)
-    each = "list of " if words.startswith("a list, each ") else ""
+    prefix = "list of " if words.startswith("a list, each ") else ""
     words = words.removeprefix("a list, each ")
     if words == DURATION_ALLOWED:
-        return f"{each}duration"
+        return f"{prefix}duration"
     if words.startswith("one of "):
         values = words.removeprefix("one of ").split(", ")
         return ", ".join(values if len(words) <= _LONGEST else [*values[:4], "…", values[-1]])
     for number in ("a whole number", "a number"):
         if words.startswith(number):
             bounds = words.removeprefix(number).strip()
-            return each + (bounds.removeprefix("from ").replace(" to ", "–") or "number")
+            return prefix + (bounds.removeprefix("from ").replace(" to ", "–") or "number")
     if words in {"true or false", "a path", "a table of text"}:
         return words.removeprefix("a ")
     # With alternatives, it may be another text.
-    return f"{each}{'ARN' if 'arn:' in words and '; ' not in words else 'text'}"
+    return f"{prefix}{'ARN' if 'arn:' in words and '; ' not in words else 'text'}"
 
 
 def _first_sentence(setting: dict[str, Any]) -> str:

@@ -39,8 +39,10 @@ def check(root: Path, tag: str) -> None:
         raise ReleaseError(f"the tag must be v and the version, such as v0.2.0; found {tag!r}")
     version = _valid(tag.removeprefix("v"))
     for name in PROJECTS:
-        for found in sorted({one for _, one in _STATED.findall(_read(root, name))} - {version}):
-            raise ReleaseError(f"the tag is {tag}, but {name} has version {found}")
+        for stated in sorted(
+            {version_there for _, version_there in _STATED.findall(_read(root, name))} - {version}
+        ):
+            raise ReleaseError(f"the tag is {tag}, but {name} has version {stated}")
     for name in ADDRESSED:
         if PLACEHOLDER in _read(root, name):
             raise ReleaseError(
@@ -54,9 +56,11 @@ def notes(root: Path, tag: str) -> str:
     """Return the section of a tag's version in the changelog, without its heading."""
     version = tag.removeprefix("v")
     text = _read(root, CHANGELOG)
-    heading = next((one for one in _HEADING.finditer(text) if one["version"] == version), None)
+    heading = next(
+        (match for match in _HEADING.finditer(text) if match["version"] == version), None
+    )
     if heading is None:
-        versions = [one["version"] for one in _HEADING.finditer(text)]
+        versions = [match["version"] for match in _HEADING.finditer(text)]
         raise ReleaseError(
             f"{CHANGELOG} has no section '## {version} - DATE'; "
             f"it has {', '.join(versions) or 'no released version'}"
@@ -75,17 +79,17 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
     """
     _valid(version)
     text = _read(root, CHANGELOG)
-    if all(one["version"] != version for one in _HEADING.finditer(text)):
-        before, found, after = text.partition(UNRELEASED)
-        if not found or not after.partition("\n## ")[0].strip():
+    if all(match["version"] != version for match in _HEADING.finditer(text)):
+        before, marker, after = text.partition(UNRELEASED)
+        if not marker or not after.partition("\n## ")[0].strip():
             raise ReleaseError(f"{CHANGELOG} has no changes under '{UNRELEASED.strip()}'")
         text = f"{before}{UNRELEASED}\n## {version} - {today.isoformat()}\n{after}"
     address = tomllib.loads(_read(root, "pyproject.toml"))["project"]["urls"]["Repository"]
     texts = {name: _read(root, name).replace(PLACEHOLDER, address) for name in ADDRESSED}
     for name in PROJECTS:
         texts[name] = _STATED.sub(rf"\g<1>{version}", texts[name])
-    for name, new in {**texts, CHANGELOG: text}.items():
-        (root / name).write_text(new, encoding="utf-8")
+    for name, content in {**texts, CHANGELOG: text}.items():
+        (root / name).write_text(content, encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -95,14 +99,14 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("prepare").add_argument("version")
     for name in ("check", "notes"):
         commands.add_parser(name).add_argument("tag")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.command == "prepare":
-            prepare(ROOT, given.version, dt.datetime.now(dt.UTC).date())
-        elif given.command == "check":
-            check(ROOT, given.tag)
+        if options.command == "prepare":
+            prepare(ROOT, options.version, dt.datetime.now(dt.UTC).date())
+        elif options.command == "check":
+            check(ROOT, options.tag)
         else:
-            sys.stdout.write(notes(ROOT, given.tag))
+            sys.stdout.write(notes(ROOT, options.tag))
     except ReleaseError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

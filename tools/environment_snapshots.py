@@ -47,11 +47,11 @@ def main(
     parser.add_argument("names", nargs="*", metavar="NAME", help="a file, without .toml; or all")
     parser.add_argument("--update", action="store_true", help="write the snapshots again")
     options = parser.parse_args(arguments)
-    found = {
+    templates = {
         file.stem for pattern in ("*.toml", "__snapshots__/*.yaml") for file in folder.glob(pattern)
     }
     failed = False
-    for name in options.names or sorted(found):
+    for name in options.names or sorted(templates):
         try:
             for line in _compare(name, folder, synthesize, update=options.update):
                 print(line)
@@ -93,8 +93,10 @@ def _compare(name: str, folder: Path, synthesize: _Synthesize, *, update: bool) 
     elif before is None:
         raise ValueError(f"there is no {shown}; {_COMMAND} {name} writes it: commit it")
     else:
-        old, new = before.splitlines(), after.splitlines()
-        yield from difflib.unified_diff(old, new, str(shown), str(of_file), lineterm="")
+        lines_before, lines_after = before.splitlines(), after.splitlines()
+        yield from difflib.unified_diff(
+            lines_before, lines_after, str(shown), str(of_file), lineterm=""
+        )
         raise ValueError(
             f"{of_file} deploys something else than {shown} says; if it should: "
             f"{_COMMAND} {name} --update"
@@ -139,7 +141,7 @@ def _without_s3(source: _Source, empty: Path) -> _Source:
     if source.folder and s3_place(source.folder):
         changes["folder"] = empty
     if isinstance(source, Model):
-        changes |= {name: _without_s3(each, empty) for name, each in source.companions.items()}
+        changes |= {name: _without_s3(model, empty) for name, model in source.companions.items()}
     return source.model_copy(update=changes)
 
 
@@ -155,11 +157,13 @@ def _built(model: Model) -> dict[str, str]:
 
 def _tags(template: dict[str, Any]) -> dict[str, str]:
     """Return the tags that any resource of a template has."""
-    found: dict[str, str] = {}
+    tags_by_key: dict[str, str] = {}
     for resource in template["Resources"].values():
         tags = resource.get("Properties", {}).get("Tags", {})
-        found |= tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
-    return dict(sorted(found.items()))
+        tags_by_key |= (
+            tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+        )
+    return dict(sorted(tags_by_key.items()))
 
 
 class _Dumper(yaml.CSafeDumper):

@@ -99,19 +99,19 @@ def bars(
     height = top + len(headings) * (_HEADING + panel)
     figure = new_figure(_WIDTH, height)
     figure.text(14 / _WIDTH, 1 - 34 / height, title or run["model"], size=18, weight="bold")
-    for place, line in enumerate(caption):
-        where = 1 - (60 + 19 * place) / height
+    for line_number, line in enumerate(caption):
+        where = 1 - (60 + 19 * line_number) / height
         figure.text(14 / _WIDTH, where, line, size=13, color=LIGHT["quiet"])
-    left, width = _LABELS / _WIDTH, 1 - (_LABELS + 14) / _WIDTH
+    x, width = _LABELS / _WIDTH, 1 - (_LABELS + 14) / _WIDTH
     for number, (name, heading) in enumerate(headings.items(), start=1):
         bottom = 1 - (top - 12 + number * (_HEADING + panel)) / height
-        axes = figure.add_axes((left, bottom, width, panel / height))
+        axes = figure.add_axes((x, bottom, width, panel / height))
         axes.set_axis_off()
         _panel(axes, rows[name], heading, labels, run["base"])
-        for place, (kind, label) in enumerate(labels.items()):
-            weight = "bold" if kind == _OURS else "normal"
+        for line_number, (contender_kind, label) in enumerate(labels.items()):
+            weight = "bold" if contender_kind == _OURS else "normal"
             axes.annotate(
-                label, (0, place), (-8, 0), textcoords="offset points",
+                label, (0, line_number), (-8, 0), textcoords="offset points",
                 ha="right", va="center_baseline", weight=weight,
             )  # fmt: skip
     return as_svg(figure)
@@ -121,24 +121,30 @@ def _panel(
     axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str], base: str
 ) -> None:
     """Draw a heading, the gain over the best other, and a bar for each contender of the row."""
-    values = {kind: row["values"].get(kind) for kind in labels}
-    known = [value for value in values.values() if value is not None]
-    axes.set(xlim=(0, 1.32 * max(known) or 1), ylim=(len(labels) - 0.4, -0.6))
+    values = {contender_kind: row["values"].get(contender_kind) for contender_kind in labels}
+    measured = [value for value in values.values() if value is not None]
+    axes.set(xlim=(0, 1.32 * max(measured) or 1), ylim=(len(labels) - 0.4, -0.6))
     unit = row["unit"].replace(" of CPU time", " CPU")
     if heading.endswith(", each"):
         heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
     axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=13)
-    for place, (kind, value) in enumerate(values.items()):
+    for bar_number, (contender_kind, value) in enumerate(values.items()):
         if value is None:
             continue
-        color = LIGHT["green" if kind == _OURS else "blue" if kind == base else "gray"]
-        axes.barh(place, value, 0.72, color=color)
+        color = LIGHT[
+            "green" if contender_kind == _OURS else "blue" if contender_kind == base else "gray"
+        ]
+        axes.barh(bar_number, value, 0.72, color=color)
         shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-        others = [known for other, known in values.items() if other != _OURS and known]
-        gain = min(others) / value if kind == _OURS and others and value else 0
+        other_values = [
+            measured for contender, measured in values.items() if contender != _OURS and measured
+        ]
+        gain = (
+            min(other_values) / value if contender_kind == _OURS and other_values and value else 0
+        )
         axes.annotate(
             f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
-            (value, place), (5, 0), textcoords="offset points", va="center_baseline",
-            weight="bold" if kind == _OURS else "normal",
-            color=LIGHT["green" if kind == _OURS else "ink"],
+            (value, bar_number), (5, 0), textcoords="offset points", va="center_baseline",
+            weight="bold" if contender_kind == _OURS else "normal",
+            color=LIGHT["green" if contender_kind == _OURS else "ink"],
         )  # fmt: skip

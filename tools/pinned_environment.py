@@ -24,16 +24,16 @@ def pinned_environment(name: str, pins: Path, *own: Path) -> Path:
     """
     environment = CACHE / name
     stamp, python = environment / "stamp", environment / "bin" / "python"
-    wanted = f"{pins.read_text()}{sys.version}{own}"
+    state = f"{pins.read_text()}{sys.version}{own}"
     with locked(name):
-        if not stamp.is_file() or stamp.read_text() != wanted:
+        if not stamp.is_file() or stamp.read_text() != state:
             _uv("venv", "--clear", "--python", sys.executable, environment)
             install = ("pip", "install", "--python", python)
             _uv(*install, "--requirement", pins)
             if own:
                 editable = [word for folder in own for word in ("--editable", folder)]
                 _uv(*install, "--no-deps", "--no-build-isolation", *editable)
-            stamp.write_text(wanted)
+            stamp.write_text(state)
     return python
 
 

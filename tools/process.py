@@ -75,15 +75,15 @@ def free_ports(count: int) -> list[int]:
 
 def family_of(pid: int) -> list[int]:
     """Return a process and those that descend from it."""
-    found = [pid]
-    for one in found:
-        for path in Path(f"/proc/{one}/task").glob("*/children"):
-            found += [int(child) for child in path.read_text("ascii").split()]
-    return found
+    pids = [pid]
+    for ancestor in pids:
+        for path in Path(f"/proc/{ancestor}/task").glob("*/children"):
+            pids += [int(child) for child in path.read_text("ascii").split()]
+    return pids
 
 
 def memory_kb(pid: int, kind: str = "RssAnon") -> float:
     """Return a process's memory; by default without pages of files, which come and go."""
     status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
-    found = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
+    return float(match[1]) if match else 0.0

@@ -58,7 +58,7 @@ def draw_benchmark() -> str:
 
 def draw_server() -> str:
     """Return the picture of the page about the server."""
-    loads = [f"{kind} texts, {count}" for kind in ("short", "mixed") for count in _CLIENTS]
+    loads = [f"{length} texts, {count}" for length in ("short", "mixed") for count in _CLIENTS]
     return bars(
         _RESULTS.with_name("server.json").read_text(encoding="utf-8"),
         title="CPU time of a request to the server",
@@ -139,18 +139,18 @@ def draw_start() -> str:
     """Return the timeline of a cold start as SVG."""
     rows = _read(_RESULTS)["rows"]
     kit = {row["name"]: row["values"]["kit"] for row in rows}
-    known = _read(_FOLDER / "start.json")["milliseconds"]
+    milliseconds = _read(_FOLDER / "start.json")["milliseconds"]
     ready = kit["init"]
-    rest = ready - sum(taken or 0 for taken in known.values())
-    steps = {name: taken or rest for name, taken in known.items()}
+    unmeasured = ready - sum(taken or 0 for taken in milliseconds.values())
+    steps = {name: taken or unmeasured for name, taken in milliseconds.items()}
     steps["a text of 32 tokens"] = kit["32 tokens"]
     figure = _figure(120 + _ROW * len(steps), "A cold start, step by step", _START_CAPTION)
     axes = _panel(figure, 8, list(steps), (0, 1.08 * sum(steps.values())))
     began = 0.0
-    for place, taken in enumerate(steps.values()):
+    for step_number, taken in enumerate(steps.values()):
         color = LIGHT["orange" if began >= ready else "blue"]
-        axes.barh(place, taken, 0.66, left=began, color=color)
-        _beside(axes, began + taken, place, f"{taken:.0f}")
+        axes.barh(step_number, taken, 0.66, left=began, color=color)
+        _beside(axes, began + taken, step_number, f"{taken:.0f}")
         began += taken
     axes.plot([ready, ready], [-0.5, len(steps) - 1.4], color=LIGHT["quiet"], linewidth=1)
     _beside(axes, ready, 0, f"ready after {ready:.0f} ms", left=True)
@@ -165,34 +165,34 @@ def draw_fidelity() -> str:
     figure = _figure(2 * panel + 210, "How near int8 is to full precision", _FIDELITY_CAPTION)
     cosines = _panel(figure, panel + 84, list(models), (0.979, 1.0008))
     shares = _panel(figure, 26, list(models), (0, 118))
-    for axes, heading, least, most in (
+    for axes, heading, lowest, highest in (
         (cosines, "Cosine of 59 texts, lowest to mean", limits.cosine_min, 1),
         (shares, "Nearest 10 in common, %", 100 * limits.neighbor_overlap, 100),
     ):
         axes.set_title(heading, size=_FONT, weight="bold", loc="left", x=-0.55)
-        for value, color in ((least, LIGHT["orange"]), (most, LIGHT["gray"])):
+        for value, color in ((lowest, LIGHT["orange"]), (highest, LIGHT["gray"])):
             axes.plot([value, value], [-0.5, len(models) - 0.5], color=color, linewidth=2)
             axes.text(value, len(models), f"{value:g}", ha="center", size=_FONT, color=color)
-    for place, report in enumerate(models.values()):
+    for position, report in enumerate(models.values()):
         ends = [report["cosine_min"], report["cosine_mean"]]
-        cosines.plot(ends, [place, place], "o-", color=LIGHT["blue"], linewidth=4)
-        _beside(cosines, ends[0], place, " to ".join(f"{end:.4f}" for end in ends), left=True)
+        cosines.plot(ends, [position, position], "o-", color=LIGHT["blue"], linewidth=4)
+        _beside(cosines, ends[0], position, " to ".join(f"{end:.4f}" for end in ends), left=True)
         share = 100 * report["neighbor_overlap"]
-        shares.barh(place, share, 0.5, color=LIGHT["blue"])
-        _beside(shares, 100, place, f"{share:.1f}")
+        shares.barh(position, share, 0.5, color=LIGHT["blue"])
+        _beside(shares, 100, position, f"{share:.1f}")
     return as_svg(figure)
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return report
 
 
 def _figure(height: float, title: str, caption: list[str]) -> Figure:
     figure = new_figure(_WIDTH, height)
     figure.text(14 / _WIDTH, 1 - 30 / height, title, size=18, weight="bold")
-    for place, line in enumerate(caption):
-        where = 1 - (54 + 18 * place) / height
+    for number, line in enumerate(caption):
+        where = 1 - (54 + 18 * number) / height
         figure.text(14 / _WIDTH, where, line, size=_FONT, color=LIGHT["quiet"])
     return figure
 
@@ -204,8 +204,8 @@ def _panel(figure: Figure, bottom: float, names: list[str], limits: tuple[float,
     axes = figure.add_axes((_LEFT / _WIDTH, bottom / height, width, rows / height))
     axes.set(xlim=limits, ylim=(len(names) - 0.5, -0.5))
     axes.set_axis_off()
-    for place, name in enumerate(names):
-        _beside(axes, limits[0], place, name, left=True)
+    for number, name in enumerate(names):
+        _beside(axes, limits[0], number, name, left=True)
     return axes
 
 

@@ -35,10 +35,10 @@ def _styled(line: str) -> Text:
         return Text(line, style="bold green")
     if line.startswith("“"):
         return Text(line, style="yellow")
-    found = re.match(r"  (\d\.\d+)  ([\w.]+): ", line)
-    if found is None:
+    hit = re.match(r"  (\d\.\d+)  ([\w.]+): ", line)
+    if hit is None:
         return Text(line)
     text = Text(line, style="dim")
-    text.stylize("not dim cyan", *found.span(1))
-    text.stylize("not dim bold", *found.span(2))
+    text.stylize("not dim cyan", *hit.span(1))
+    text.stylize("not dim bold", *hit.span(2))
     return text

@@ -134,8 +134,8 @@ def _draw(rows: Sequence[DiagramRow], down: Sequence[tuple[int, int, int]], heig
     for column, upper, lower in down:
         middle = _COLUMNS[column] + _BOX[0] / 2
         _arrow(axes, (middle, upper + _BOX[1]), (middle, lower))
-    for x, kind, label in ((20, "kit", "this kit"), (120, "AWS", "AWS, in your account")):
-        _frame(axes, x, height - 26, (14, 14), kind)
+    for x, owner, label in ((20, "kit", "this kit"), (120, "AWS", "AWS, in your account")):
+        _frame(axes, x, height - 26, (14, 14), owner)
         axes.text(x + 22, height - 14, label, size=13, color=LIGHT["quiet"])
     return as_svg(figure)
 
@@ -143,8 +143,8 @@ def _draw(rows: Sequence[DiagramRow], down: Sequence[tuple[int, int, int]], heig
 def _draw_row(axes: Axes, row: DiagramRow) -> None:
     width, height = _BOX
     y = row.y
-    left = min(_COLUMNS[box.column] for box in row.boxes)
-    axes.text(left, y - 12, row.heading, size=14, weight="bold", color=LIGHT["quiet"])
+    left_edge = min(_COLUMNS[box.column] for box in row.boxes)
+    axes.text(left_edge, y - 12, row.heading, size=14, weight="bold", color=LIGHT["quiet"])
     for box in row.boxes:
         x = _COLUMNS[box.column]
         _frame(axes, x, y, _BOX, box.kind)

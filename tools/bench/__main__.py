@@ -45,12 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(name: str) -> argparse.ArgumentParser:
-    others = ", ".join(f"`scripts/bench {other}`" for other in _SUBJECTS if other != "bench")
+    other_subjects = ", ".join(
+        f"`scripts/bench {subject}`" for subject in _SUBJECTS if subject != "bench"
+    )
     parser = argparse.ArgumentParser(
         prog="scripts/bench" if name == "bench" else f"scripts/bench {name}",
         description=_SUBJECTS[name].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"Other subjects, with other options: {others}.",
+        epilog=f"Other subjects, with other options: {other_subjects}.",
     )
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with the other libraries")
     parser.add_argument(

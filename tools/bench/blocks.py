@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tools.bench.report import KIT, ROOT, ReportRow, Run
+from tools.bench.report import KIT, ROOT, Comparison, ReportRow
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
 from zip_builder.model import ModelChoice
@@ -51,7 +51,7 @@ OPTIONS: Mapping[str, Any] = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Count the blocks of one start of a model's function."""
     if os.geteuid():
         raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
@@ -66,19 +66,19 @@ def measure(options: argparse.Namespace) -> Run:
             _start(tree)
             files = _files(tree)
             read = {path: pages(path) for path in files}
-    first = sorted(files, key=lambda path: (not any(read[path]), path))
-    whole = {path: [True] * len(read[path]) for path in files}
+    order = sorted(files, key=lambda path: (not any(read[path]), path))
+    all_read = {path: [True] * len(read[path]) for path in files}
     notes = [
         f"{sum(map(any, read.values()))} of {len(files)} files",
-        f"the whole image without its base: {blocks(files, whole)} blocks",
+        f"the whole image without its base: {blocks(files, all_read)} blocks",
     ]
-    for path in first if options.files else ():
+    for path in order if options.files else ():
         if found := sum(read[path]):
             size = f"{found * _PAGE >> 10} of {len(read[path]) * _PAGE >> 10} KiB"
             notes.append(f"{path.relative_to(tree)}: {size}, {blocks([path], read)} blocks")
     megabytes = sum(map(sum, read.values())) * _PAGE / 1e6
-    counts = {KIT: blocks(files, read), _ORDERED: blocks(first, read)}
-    return Run(
+    counts = {KIT: blocks(files, read), _ORDERED: blocks(order, read)}
+    return Comparison(
         f"Blocks of a start of {options.model}",
         {KIT: "in the order of their paths", _ORDERED: "what a start reads first"},
         [
@@ -100,19 +100,19 @@ def _start(tree: Path) -> None:
 @contextmanager
 def _mounted(folder: Path) -> Iterator[Path]:
     """Mount the folder's `files` in a separate file system that reads nothing ahead."""
-    image, place = folder / "image", folder / "mounted"
-    place.mkdir()
+    image, mount_point = folder / "image", folder / "mounted"
+    mount_point.mkdir()
     size = 2 * sum(path.stat().st_size for path in _files(folder / "files")) + (64 << 20)
     with image.open("wb") as file:
         file.truncate(size)
     _run("mkfs.ext4", "-q", "-d", folder / "files", image)
-    _run("mount", "-o", "loop,ro", image, place)
+    _run("mount", "-o", "loop,ro", image, mount_point)
     try:
-        device = _run("findmnt", "-no", "SOURCE", place).strip()
+        device = _run("findmnt", "-no", "SOURCE", mount_point).strip()
         _run("blockdev", "--setra", "0", device)
-        yield place
+        yield mount_point
     finally:
-        _run("umount", place)
+        _run("umount", mount_point)
 
 
 def _run(*command: str | Path) -> str:
@@ -121,11 +121,13 @@ def _run(*command: str | Path) -> str:
 
 def blocks(order: Iterable[Path], read: Mapping[Path, list[bool]]) -> int:
     """Return how many blocks have a page that was read."""
-    page, found = 0, set()
+    page, blocks_read = 0, set()
     for path in order:
-        found |= {(page + place) * _PAGE // _BLOCK for place, was in enumerate(read[path]) if was}
+        blocks_read |= {
+            (page + offset) * _PAGE // _BLOCK for offset, was in enumerate(read[path]) if was
+        }
         page += len(read[path])
-    return len(found)
+    return len(blocks_read)
 
 
 def pages(path: Path) -> list[bool]:
@@ -137,9 +139,9 @@ def pages(path: Path) -> list[bool]:
     state = (ctypes.c_ubyte * -(-size // _PAGE))()
     # ctypes needs a mapping that could be written: this one is private, and its pages the cache's.
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
-        first = ctypes.c_char.from_buffer(mapped)
-        failed = library.mincore(ctypes.byref(first), ctypes.c_size_t(size), state)
-        del first  # A mapping in use cannot be closed.
+        address = ctypes.c_char.from_buffer(mapped)
+        failed = library.mincore(ctypes.byref(address), ctypes.c_size_t(size), state)
+        del address  # A mapping in use cannot be closed.
     if failed:
         number = ctypes.get_errno()
         raise OSError(number, f"mincore: {os.strerror(number)}", str(path))

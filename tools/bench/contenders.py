@@ -36,12 +36,12 @@ def missing(python: str, packages: Sequence[str]) -> str:
         return ""
     command = [python, "-c", _FIND, *packages]
     try:
-        found = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
+        process = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(
             f"error: --peers must be a Python interpreter; found: {python} ({error})"
         ) from error
-    names = found.stdout.split()
+    names = process.stdout.split()
     return f"not installed: {', '.join(names)}" if names else ""
 
 
@@ -91,7 +91,9 @@ class Worker(subprocess.Popen[str]):
 def workers(contenders: Mapping[str, Contender]) -> Iterator[dict[str, Worker]]:
     """Start the contenders, and stop them at the end of the context."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(Worker(one)) for name, one in contenders.items()}
+        yield {
+            name: stack.enter_context(Worker(contender)) for name, contender in contenders.items()
+        }
 
 
 def starts(
@@ -125,7 +127,7 @@ def starts(
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
 
     def found(key: str) -> dict[str, list[float]]:
-        return {name: [one[key] for one in chain(*each)] for name, each in rows.items()}
+        return {name: [run[key] for run in chain(*runs)] for name, runs in rows.items()}
 
     return {
         **{key: least(found(key), 1000) for key in ("cpu", "wall")},
@@ -141,5 +143,5 @@ def latency(
     Each is measured at least three times; `seconds` is the time for all of them.
     """
     work = {name: partial(worker.ask, texts[name]) for name, worker in running.items()}
-    found = turns(work, rounds=3, seconds=seconds)
-    return least({name: [one["cpu"] for one in each] for name, each in found.items()}, 1000)
+    usage = turns(work, rounds=3, seconds=seconds)
+    return least({name: [run["cpu"] for run in runs] for name, runs in usage.items()}, 1000)

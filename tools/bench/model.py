@@ -33,18 +33,18 @@ from model_compiler.fidelity import measure as fidelity
 from tools.bench import replicas
 from tools.bench.contenders import DROP_CACHES, Contender, Worker, latency, missing, starts, workers
 from tools.bench.replicas import SHAPES, baseline_of, form_of
-from tools.bench.report import BASE, CPU, KIT, ReportRow, Run
+from tools.bench.report import BASE, CPU, KIT, Comparison, ReportRow
 from tools.bench.worker import KINDS
 
 _GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
 _EXPORT, _STATIC, _ENDPOINT, _LLAMA = "export", "model2vec", "endpoint", "llama-cpp"
-#: Of a reranker: sentence-transformers, and the plain export.
+#: Contenders of a reranker: sentence-transformers, and the plain export.
 _CROSS_ENCODER, _PAIRS = "cross-encoder", "pairs"
 _QUERY, _PASSAGE_TOKENS = "how many strings has a violin", 128
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class FamilyPlan:
     """The measurements of a model, as `families.toml` describes them.
 
     Attributes:
@@ -58,14 +58,14 @@ class Family:
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-FAMILIES = replicas.described("families.toml", Family)
+FAMILIES = replicas.described("families.toml", FamilyPlan)
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
 #: The texts of which a cosine is computed; others set OpenVINO's static scales.
 _COSINES = 40
 _PEAK = Path(__file__).with_name("int8_peak.c")
 
 
-class Texts:
+class SizedTexts:
     """Texts of English words with a given number of tokens."""
 
     def __init__(self, tokenizer: Path) -> None:
@@ -98,7 +98,7 @@ OPTIONS: Mapping[str, Any] = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Measure a family's contenders."""
     name, quick = options.family or _GEMMA, options.quick
     family = FAMILIES[name]
@@ -108,8 +108,8 @@ def measure(options: argparse.Namespace) -> Run:
         source, title = replicas.real(options.cache, name), f"{name}, real weights"
     else:
         cache, title = options.cache, f"replica of {name}" + (" (small)" if quick else "")
-        made = {"small": quick, "scores": reranks}
-        source = replicas.replica(cache, family.shape, options.peers, **made)
+        replica_options = {"small": quick, "scores": reranks}
+        source = replicas.replica(cache, family.shape, options.peers, **replica_options)
     contenders, notes = _contenders(source, name, options)
     full = _PAIRS if reranks else _EXPORT if shape.config else _STATIC
     if full not in contenders:
@@ -124,10 +124,10 @@ def measure(options: argparse.Namespace) -> Run:
         rows.append(ReportRow(row, unit, values, own))
         sys.stderr.write(f"{row}: measured\n")
 
-    texts = Texts(source / "tokenizer.json")
+    texts = SizedTexts(source / "tokenizer.json")
     requests = requests_of(name, texts, 512 if quick else shape.max_tokens)
-    asked = (_QUERY, "four") if reranks else (texts.text(min(512, shape.max_tokens)),)
-    memory = dict.fromkeys(contenders, asked)
+    text_or_pair = (_QUERY, "four") if reranks else (texts.text(min(512, shape.max_tokens)),)
+    memory = dict.fromkeys(contenders, text_or_pair)
     warm = starts(contenders, memory, rounds=options.rounds)
     add("init", CPU, warm["cpu"])
     add("peak memory", "MB", warm["peak"])
@@ -138,10 +138,10 @@ def measure(options: argparse.Namespace) -> Run:
         if not reranks:
             rows.insert(0, _cosines(running, full))
         for row, request in requests.items():
-            asked_of = dict.fromkeys(running, request)
-            times = latency(running, asked_of, seconds=1.0 if quick else 12.0)
-            each = len(request) if row.endswith(", each") else 1
-            add(row, CPU, {kind: time / each for kind, time in times.items()})
+            requests_by_kind = dict.fromkeys(running, request)
+            times = latency(running, requests_by_kind, seconds=1.0 if quick else 12.0)
+            count = len(request) if row.endswith(", each") else 1
+            add(row, CPU, {kind: time / count for kind, time in times.items()})
     notes.append("exported by torch" if options.peers else "not exported: our own graph in fp32")
     if not reranks:
         with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
@@ -153,7 +153,7 @@ def measure(options: argparse.Namespace) -> Run:
     labels = {kind: KINDS[kind].label for kind in contenders}
     if full == _EXPORT and not options.peers:
         labels[_EXPORT] = "our graph in fp32"
-    return Run(title, labels, rows, base=base, notes=notes)
+    return Comparison(title, labels, rows, base=base, notes=notes)
 
 
 def _contenders(
@@ -182,7 +182,7 @@ def _contenders(
                 "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
                 _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
             }
-    found, absent = {}, []
+    contenders, absent = {}, []
     for kind, make in forms.items():
         packages = KINDS[kind].packages
         python = peers if peers and packages else sys.executable
@@ -192,47 +192,53 @@ def _contenders(
         if reason:
             absent.append(f"{KINDS[kind].label}: absent ({reason})")
         else:
-            found[kind] = Contender(kind, make(), python)
-    return found, absent
+            contenders[kind] = Contender(kind, make(), python)
+    return contenders, absent
 
 
 def real_texts() -> tuple[list[str], list[str]]:
     """Return texts of one to nine sentences for cosines, and others for calibration."""
-    lines = [one for one in _WORDS.read_text("utf-8").splitlines() if not one.startswith("#")]
-    chosen, others = lines[: 2 * _COSINES], lines[2 * _COSINES :]
+    lines = [line for line in _WORDS.read_text("utf-8").splitlines() if not line.startswith("#")]
+    chosen, calibration = lines[: 2 * _COSINES], lines[2 * _COSINES :]
     return tuple(  # type: ignore[return-value]
-        [" ".join(part[place : place + 1 + place % 9]) for place in range(0, len(part), 2)]
-        for part in (chosen, others)
+        [
+            " ".join(sentences[start : start + 1 + start % 9])
+            for start in range(0, len(sentences), 2)
+        ]
+        for sentences in (chosen, calibration)
     )
 
 
 def _cosines(running: Mapping[str, Worker], full: str) -> ReportRow:
     """Return each contender's lowest cosine to the contender in full precision."""
     texts, _ = real_texts()
-    found = {name: np.array(worker.ask({"vectors": texts})) for name, worker in running.items()}
-    found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
-    lowest = {name: float((each * found[full]).sum(1).min()) for name, each in found.items()}
+    vectors = {name: np.array(worker.ask({"vectors": texts})) for name, worker in running.items()}
+    vectors = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in vectors.items()}
+    lowest = {name: float((rows * vectors[full]).sum(1).min()) for name, rows in vectors.items()}
     return ReportRow("lowest cosine to full precision", "", lowest)
 
 
-def requests_of(name: str, texts: Texts, most: int) -> dict[str, list[str]]:
+def requests_of(name: str, texts: SizedTexts, most: int) -> dict[str, list[str]]:
     """Return the texts of requests by their names; a text has up to `most` tokens."""
     family = FAMILIES[name]
     if family.passages:
-        # `Texts` counts two special tokens itself.
+        # `SizedTexts` counts two special tokens itself.
         length = _PASSAGE_TOKENS - texts.count(_QUERY, "") + 2
         row = f"{family.passages} passages of {_PASSAGE_TOKENS} tokens"
         return {row: [_QUERY, *texts.batch([length] * family.passages)]}
-    found = {
+    requests = {
         f"{length} tokens": [texts.text(length)] for length in family.lengths if length <= most
     }
-    found["64 texts of 8 tokens, each"] = texts.batch([8] * 64)
+    requests["64 texts of 8 tokens, each"] = texts.batch([8] * 64)
     if name in (_GEMMA, _GEMMA_2):
         source = random.Random(3)  # noqa: S311 - not a secret
         mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
-        return {**found, "24 texts of 4 to 400 tokens, each": texts.batch(mixed)}
+        return {**requests, "24 texts of 4 to 400 tokens, each": texts.batch(mixed)}
     # Queries and titles differ in length: 4 to 24 tokens.
-    return {**found, "64 short texts": texts.batch([4 + 37 * place % 21 for place in range(64)])}
+    return {
+        **requests,
+        "64 short texts": texts.batch([4 + 37 * number % 21 for number in range(64)]),
+    }
 
 
 def _rate(source: Path, seconds: float) -> str:
@@ -246,7 +252,9 @@ def _rate(source: Path, seconds: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
         command = f"cc -O3 {native} '{_PEAK}' -o {folder}/peak && {folder}/peak"
         done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)  # noqa: S603
-    part = "no peak: no C compiler, or no int8 dot products"
+    share_of_peak = "no peak: no C compiler, or no int8 dot products"
     if not done.returncode:
-        part = f"{rate / float(done.stdout.split()[0]):.2f} of the core's peak (target: 0.50)"
-    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"
+        share_of_peak = (
+            f"{rate / float(done.stdout.split()[0]):.2f} of the core's peak (target: 0.50)"
+        )
+    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {share_of_peak}"

@@ -50,8 +50,8 @@ class _Embedder(torch.nn.Module):  # type: ignore[misc]
         if "cls" in self.pooling:
             value = hidden[:, 0]
         elif "lasttoken" in self.pooling:
-            last = attention_mask.sum(1) - 1
-            value = hidden[torch.arange(hidden.shape[0]), last]
+            last_token = attention_mask.sum(1) - 1
+            value = hidden[torch.arange(hidden.shape[0]), last_token]
         else:
             weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
             value = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
@@ -77,8 +77,10 @@ def weights(folder: Path, _: Path) -> None:
     """Write `model.safetensors`, and `config.json` with all of its keys."""
     torch.manual_seed(0)
     values = json.loads((folder / "config.json").read_text("utf-8"))
-    kind = AutoModel if (folder / "modules.json").exists() else AutoModelForSequenceClassification
-    model = kind.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
+    model_class = (
+        AutoModel if (folder / "modules.json").exists() else AutoModelForSequenceClassification
+    )
+    model = model_class.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
     model.save_pretrained(folder, safe_serialization=True, max_shard_size="100GB")
 
 
@@ -89,11 +91,11 @@ def export(folder: Path, target: Path) -> None:
         model, limits, key = _Embedder(folder), "sentence_bert_config.json", "max_seq_length"
     else:
         model, limits, key = _Classifier(folder), "tokenizer_config.json", "model_max_length"
-    most = json.loads((folder / limits).read_text("utf-8"))[key]
+    max_length = json.loads((folder / limits).read_text("utf-8"))[key]
     ids = torch.randint(3, 1000, (2, 16))  # Both dimensions remain dynamic in the graph.
     mask = torch.ones_like(ids)
     batch = torch.export.Dim("batch", min=1, max=64)
-    free = {0: batch, 1: torch.export.Dim("tokens", min=2, max=most)}
+    free = {0: batch, 1: torch.export.Dim("tokens", min=2, max=max_length)}
     with torch.no_grad():
         torch.onnx.export(
             model.eval(),
@@ -122,10 +124,14 @@ def openvino(source: Path, target: Path, texts: Path | None = None) -> None:
         tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
         lines = texts.read_text("utf-8").split("\n")
         ids = [np.array([tokenizer.encode(line).ids]) for line in lines]
-        samples = [{"input_ids": one, "attention_mask": np.ones_like(one)} for one in ids]
-        kind, preset = nncf.ModelType.TRANSFORMER, nncf.QuantizationPreset.MIXED
+        samples = [{"input_ids": row, "attention_mask": np.ones_like(row)} for row in ids]
+        model_type, preset = nncf.ModelType.TRANSFORMER, nncf.QuantizationPreset.MIXED
         model = nncf.quantize(
-            model, nncf.Dataset(samples), model_type=kind, preset=preset, subset_size=len(samples)
+            model,
+            nncf.Dataset(samples),
+            model_type=model_type,
+            preset=preset,
+            subset_size=len(samples),
         )
     openvino.save_model(model, target / "model.xml", compress_to_fp16=False)
 
@@ -154,16 +160,18 @@ def _vocabulary(model: Any) -> None:
     vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
     merges = ["".join(merge) for merge in tokenizer["model"]["merges"]]
     ranks = {piece: rank for rank, piece in reversed([*enumerate(merges)])}
-    kinds = {piece: 6 for piece in vocabulary if len(piece) == 6 and piece.startswith("<0x")}
-    kinds |= {one["content"]: 3 if one["special"] else 4 for one in tokenizer["added_tokens"]}
-    kinds["<unk>"] = 2
+    token_types = {piece: 6 for piece in vocabulary if len(piece) == 6 and piece.startswith("<0x")}
+    token_types |= {
+        token["content"]: 3 if token["special"] else 4 for token in tokenizer["added_tokens"]
+    }
+    token_types["<unk>"] = 2
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
     writer = model.gguf_writer
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")
     writer.add_token_list([piece.encode() for piece in pieces])
     writer.add_token_scores([-float(ranks.get(piece, 1e6)) for piece in pieces])
-    writer.add_token_types([kinds.get(piece, 1) for piece in pieces])
+    writer.add_token_types([token_types.get(piece, 1) for piece in pieces])
     for name in ("bos", "eos", "pad", "unk"):
         getattr(writer, f"add_{name}_token_id")(vocabulary[f"<{name}>"])
     writer.add_add_bos_token(True)

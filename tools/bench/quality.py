@@ -33,7 +33,7 @@ from embedder.core.engine import Engine
 from embedder.core.session import session_options
 from model_compiler.graph.builder import Precision
 from tools.bench.replicas import artifact_of, quantize
-from tools.bench.report import KIT, ReportRow, Run
+from tools.bench.report import KIT, Comparison, ReportRow
 
 Vectors = npt.NDArray[np.float32]
 
@@ -55,7 +55,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchTask:
     """Queries, documents, and the places of the documents that each query should find."""
 
     queries: Sequence[str]
@@ -69,53 +69,57 @@ OPTIONS: Mapping[str, Any] = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Search with each precision, and compare with full precision query by query."""
     library = Path(sysconfig.get_paths()["stdlib"], "email" if options.quick else "")
     search = read_pairs(options.pairs) if options.pairs else corpus(library, _QUERIES)
     artifacts = {
-        name: load_artifact(artifact_of(options.model, options.cache, one, f"quality-{one}"))
-        for name, one in ((_FULL, Precision.FP32), (KIT, Precision.INT8))
+        name: load_artifact(artifact_of(options.model, options.cache, item, f"quality-{item}"))
+        for name, item in ((_FULL, Precision.FP32), (KIT, Precision.INT8))
     }
-    engines = {name: Engine.load(one, truncate="right") for name, one in artifacts.items()}
+    engines = {name: Engine.load(item, truncate="right") for name, item in artifacts.items()}
     engines[_USUAL] = _usual(artifacts[_FULL])
-    found = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
+    results = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
     rows, notes = [], [f"{len(search.queries)} queries, {len(search.documents)} documents"]
-    for place, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
+    for measure_index, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
         rows.append(
-            ReportRow(row, "mean", {name: float(m[place].mean()) for name, m in found.items()})
+            ReportRow(
+                row, "mean", {name: float(m[measure_index].mean()) for name, m in results.items()}
+            )
         )
         for name in (KIT, _USUAL):
-            lost = found[name][place] - found[_FULL][place]
+            lost = results[name][measure_index] - results[_FULL][measure_index]
             low, high = interval(lost)
             notes.append(
                 f"{row} of {_LABELS[name]}: {lost.mean():+.4f} to full precision, 95% interval "
                 f"{low:+.4f} to {high:+.4f}"
             )
-    return Run(f"search with {options.model}", _LABELS, rows, base=_FULL, notes=notes)
+    return Comparison(f"search with {options.model}", _LABELS, rows, base=_FULL, notes=notes)
 
 
-def corpus(folder: Path, queries: int) -> Search:
+def corpus(folder: Path, queries: int) -> SearchTask:
     """Return a search in the docstrings of a folder, with up to `queries` queries.
 
     They are a random sample that a seed fixes; the other documents are searched, too.
     """
-    found = sorted(set(_docstrings(folder)))
+    docstrings = sorted(set(_docstrings(folder)))
     chosen = random.Random(_SEED)  # noqa: S311 - not a secret
-    chosen.shuffle(found)
+    chosen.shuffle(docstrings)
     documents: dict[str, int] = {}  # A text that occurs twice would make a right answer wrong.
-    asked: dict[str, int] = {}
-    for place, (name, text) in enumerate(found):
+    answers: dict[str, int] = {}
+    for number, (name, text) in enumerate(docstrings):
         sentences = _SENTENCE.split(text)
         query = " ".join(_WORD.findall(name)).lower()
-        if place % 2 == 0 and len(asked) < queries:
+        if number % 2 == 0 and len(answers) < queries:
             query = sentences.pop(chosen.randrange(len(sentences)))
         document = " ".join(sentences)
         if document not in documents:
             documents[document] = len(documents)
-            if query.count(" ") > 1 and query not in asked and len(asked) < queries:
-                asked[query] = documents[document]
-    return Search(list(asked), list(documents), [frozenset([one]) for one in asked.values()])
+            if query.count(" ") > 1 and query not in answers and len(answers) < queries:
+                answers[query] = documents[document]
+    return SearchTask(
+        list(answers), list(documents), [frozenset([answer]) for answer in answers.values()]
+    )
 
 
 def _docstrings(folder: Path) -> Iterator[tuple[str, str]]:
@@ -139,7 +143,7 @@ class _Pair(BaseModel):
     document: str = Field(pattern=r"\S")
 
 
-def read_pairs(path: Path) -> Search:
+def read_pairs(path: Path) -> SearchTask:
     """Read queries and their documents."""
     documents: dict[str, int] = {}
     relevant: dict[str, set[int]] = {}
@@ -152,15 +156,19 @@ def read_pairs(path: Path) -> Search:
                     f"error: {path}:{number} must be an object with the texts query and document, "
                     f"neither empty; found: {line.strip()[:80]}"
                 ) from error
-            place = documents.setdefault(pair.document, len(documents))
-            relevant.setdefault(pair.query, set()).add(place)
+            index = documents.setdefault(pair.document, len(documents))
+            relevant.setdefault(pair.query, set()).add(index)
     if not relevant:
         raise SystemExit(f"error: {path} must have at least one line; found: none")
-    return Search(list(relevant), list(documents), [frozenset(one) for one in relevant.values()])
+    return SearchTask(
+        list(relevant),
+        list(documents),
+        [frozenset(documents_of_query) for documents_of_query in relevant.values()],
+    )
 
 
 def scores(
-    queries: Vectors, documents: Vectors, search: Search
+    queries: Vectors, documents: Vectors, search: SearchTask
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return nDCG@10 with binary relevance, and recall@10, of each query.
 
@@ -169,12 +177,12 @@ def scores(
     """
     gains = 1 / np.log2(np.arange(2, _RESULTS + 2))
     ndcg, recall = np.zeros(len(queries)), np.zeros(len(queries))
-    for place, relevant in enumerate(search.relevant):
-        nearest = np.argsort(-(documents @ queries[place]), kind="stable")[:_RESULTS]
+    for number, relevant in enumerate(search.relevant):
+        nearest = np.argsort(-(documents @ queries[number]), kind="stable")[:_RESULTS]
         hits = np.array([document in relevant for document in nearest.tolist()])
-        most = min(_RESULTS, len(relevant))
-        ndcg[place] = gains[: len(hits)][hits].sum() / gains[:most].sum()
-        recall[place] = hits.sum() / most
+        best_hits = min(_RESULTS, len(relevant))
+        ndcg[number] = gains[: len(hits)][hits].sum() / gains[:best_hits].sum()
+        recall[number] = hits.sum() / best_hits
     return ndcg, recall
 
 
@@ -186,14 +194,14 @@ def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _vectors(engine: Engine, search: Search) -> tuple[Vectors, Vectors]:
+def _vectors(engine: Engine, search: SearchTask) -> tuple[Vectors, Vectors]:
     """Embed queries and documents, with the model's prompts of these names if it has them."""
 
     def embed(texts: Sequence[str], name: str) -> Vectors:
         prompt = name if name in engine.limits.prompts else None
-        places = tqdm(range(0, len(texts), _TEXTS), desc=name, leave=False)
-        parts = [engine.embed(texts[at : at + _TEXTS], prompt=prompt).vectors for at in places]
-        return np.concatenate(parts)
+        starts = tqdm(range(0, len(texts), _TEXTS), desc=name, leave=False)
+        vectors = [engine.embed(texts[at : at + _TEXTS], prompt=prompt).vectors for at in starts]
+        return np.concatenate(vectors)
 
     return embed(search.queries, "query"), embed(search.documents, "document")
 

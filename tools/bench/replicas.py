@@ -112,17 +112,17 @@ def _of_classifier(shape: Shape) -> Json:
 
 
 def _of_embedder(shape: Shape) -> Json:
-    kinds = _MODULES if shape.config else ("StaticEmbedding",)
+    module_names = _MODULES if shape.config else ("StaticEmbedding",)
     files: Json = {
         "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
         "modules.json": [
             {
-                "idx": place,
-                "name": str(place),
-                "path": f"{place}_{kind}" if place else "",
-                "type": f"sentence_transformers.models.{kind}",
+                "idx": number,
+                "name": str(number),
+                "path": f"{number}_{module_name}" if number else "",
+                "type": f"sentence_transformers.models.{module_name}",
             }
-            for place, kind in enumerate(kinds)
+            for number, module_name in enumerate(module_names)
         ],
     }
     if shape.config.get("model_type") in {"gte", "mpnet"} and shape.tokenizer == "wordpiece":
@@ -160,18 +160,18 @@ def export_of(source: Path, cache: Path, peers: str | None) -> Path:
         if peers:
             _peer_form(peers, "export", source, folder)
         else:
-            made = artifact_of(source, folder, Precision.FP32)
-            for file in made.glob("model.onnx*"):
+            artifact = artifact_of(source, folder, Precision.FP32)
+            for file in artifact.glob("model.onnx*"):
                 file.rename(folder / file.name)
-            shutil.rmtree(made)
+            shutil.rmtree(artifact)
         # The tokenizers of fastembed and transformers need them.
         for file in (source / "config.json", *source.glob("*token*.json")):
             shutil.copy(file, folder)
         if not (special := folder / "special_tokens_map.json").exists():
             special.write_text('{"pad_token": "<pad>"}\n', encoding="utf-8")
 
-    kind = "torch" if peers else "own"
-    return _once(cache / f"{source.name}-export-{kind}", "model.onnx", write)
+    origin = "torch" if peers else "own"
+    return _once(cache / f"{source.name}-export-{origin}", "model.onnx", write)
 
 
 def baseline_of(export: Path) -> Path:

@@ -27,16 +27,16 @@ def turns(
     Rounds go on for the seconds, but at least as many as asked for; those of the warm-up are not
     counted. Returns the results by contender.
     """
-    found: dict[str, list[_T]] = {name: [] for name in work}
+    results: dict[str, list[_T]] = {name: [] for name in work}
     for _ in range(warm_up):
         for measure in work.values():
             measure()
     end, done = time.monotonic() + seconds, 0
     while done < rounds or time.monotonic() < end:
         for name, measure in work.items():
-            found[name].append(measure())
+            results[name].append(measure())
         done += 1
-    return found
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class ReportRow:
     def missed(self) -> bool:
         """Whether Embedding Kit exceeds a target."""
         return any(
-            self.values[KIT] > limit * self.values[other]
-            for other, limit in self.targets.items()
-            if other in self.values
+            self.values[KIT] > limit * self.values[contender]
+            for contender, limit in self.targets.items()
+            if contender in self.values
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Comparison:
     """The results of one run.
 
     Attributes:
@@ -108,23 +108,23 @@ def this_machine() -> Machine:
     return Machine(cpu, os.cpu_count() or 1, load, version("onnxruntime"))
 
 
-def least(found: Mapping[str, Sequence[float]], factor: float = 1.0) -> dict[str, float]:
+def least(times: Mapping[str, Sequence[float]], factor: float = 1.0) -> dict[str, float]:
     """Return each contender's least time: other work adds to a time and never subtracts from it."""
-    return {name: factor * min(values) for name, values in found.items()}
+    return {name: factor * min(values) for name, values in times.items()}
 
 
-def middle(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def middle(values_by_name: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return each contender's median."""
-    return {name: statistics.median(values) for name, values in found.items()}
+    return {name: statistics.median(values) for name, values in values_by_name.items()}
 
 
-def as_json(run: Run, machine: Machine) -> str:
+def as_json(run: Comparison, machine: Machine) -> str:
     """Return a run for programs."""
     value: dict[str, Any] = {**asdict(run), "machine": machine._asdict(), "missed": run.missed}
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_table(run: Run, machine: Machine) -> str:
+def as_table(run: Comparison, machine: Machine) -> str:
     """Return Markdown with a row for each measurement and a column for each contender."""
     names = [name for name in run.labels if any(name in row.values for row in run.rows)]
     where = f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}"
@@ -132,9 +132,9 @@ def as_table(run: Run, machine: Machine) -> str:
     lines = [["", *(run.labels[name] for name in names), "target"], ["---"] * (len(names) + 2)]
     for row in run.rows:
         limits = [
-            f"≤ {limit:.3g} of {run.labels[other]}"
-            for other, limit in row.targets.items()
-            if other in row.values
+            f"≤ {limit:.3g} of {run.labels[contender]}"
+            for contender, limit in row.targets.items()
+            if contender in row.values
         ]
         target = ", ".join(limits) + (" **missed**" if row.missed else "")
         lines.append([str(row), *(_cell(row, name, run.base) for name in names), target])
@@ -151,5 +151,5 @@ def _cell(row: ReportRow, name: str, base: str) -> str:
     if not row.unit:
         return f"{value:.4f}"
     shown = f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3g}"
-    whole = row.values.get(base)
-    return f"{shown} ({value / whole:.2f})" if whole and name != base else shown
+    base_value = row.values.get(base)
+    return f"{shown} ({value / base_value:.2f})" if base_value and name != base else shown

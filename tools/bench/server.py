@@ -28,7 +28,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
-from tools.bench.report import CPU, ReportRow, Run, middle, turns
+from tools.bench.report import CPU, Comparison, ReportRow, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.process import answers, family_of, free_ports, memory_kb, running
 
@@ -38,7 +38,7 @@ _COUNT = 4000
 
 
 @dataclass
-class Server:
+class ServerProcess:
     """A server in a separate process: its name in results and in tables, and how it starts.
 
     Attributes:
@@ -91,7 +91,7 @@ class Server:
 
 def kit(
     artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
-) -> Server:
+) -> ServerProcess:
     """Return this project's server, or the same one without merging runs of several requests.
 
     Each of the keys is the name of its caller, too; without any, everyone may call.
@@ -101,7 +101,7 @@ def kit(
     flags += [] if merged else ["--max-batch-tokens", "1"]
     lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
-    return Server(
+    return ServerProcess(
         name="kit" if merged else _ALONE,
         label="Embedding Kit" if merged else "Embedding Kit, request by request",
         port=port,
@@ -115,10 +115,10 @@ def kit(
     )
 
 
-def infinity(python: str, folder: Path) -> Server:
+def infinity(python: str, folder: Path) -> ServerProcess:
     """Return infinity with a sentence-transformers folder, in torch, as its README starts it."""
     (port,) = free_ports(1)
-    return Server(
+    return ServerProcess(
         name=_INFINITY,
         label=_INFINITY,
         port=port,
@@ -134,13 +134,13 @@ def infinity(python: str, folder: Path) -> Server:
 
 @dataclass
 class Sent:
-    """What came back."""
+    """Answers to the requests of one load."""
 
-    #: Of the answers with status 200, in seconds.
+    #: Durations of the answers with status 200, in seconds.
     latencies: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
-    #: Of the server.
+    #: Processor time of the server, in seconds.
     cpu_seconds: float = 0.0
 
     def quantile(self, part: float) -> float:
@@ -148,7 +148,12 @@ class Sent:
         return 1000 * float(np.quantile(self.latencies, part))
 
     async def client(
-        self, server: Server, requests: Iterable[bytes], *, until: float = math.inf, key: str = ""
+        self,
+        server: ServerProcess,
+        requests: Iterable[bytes],
+        *,
+        until: float = math.inf,
+        key: str = "",
     ) -> None:
         """Send one request after the other, up to a time of `time.perf_counter`."""
         async with server.session(key) as session:
@@ -172,8 +177,8 @@ def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
     model cuts a text of a `run` to its 256.
     """
     chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
-    made = [_text(kind, chosen) for _ in range(_COUNT)]
-    groups = [made[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
+    texts_of_kind = [_text(kind, chosen) for _ in range(_COUNT)]
+    groups = [texts_of_kind[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
     return [
         orjson.dumps({"model": "m", "input": group, "encoding_format": "float"}) for group in groups
     ]
@@ -190,7 +195,9 @@ def _text(kind: str, chosen: random.Random) -> str:
     return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
 
 
-async def send(server: Server, kind: str, clients: int, *, seconds: float, seed: int) -> Sent:
+async def send(
+    server: ServerProcess, kind: str, clients: int, *, seconds: float, seed: int
+) -> Sent:
     """Send requests for some seconds, and wait for the last; RuntimeError if none got a 200."""
     sent, requests = Sent(), itertools.cycle(bodies(kind, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
@@ -224,7 +231,7 @@ _COLUMNS: Sequence[tuple[str, str, Callable[[Sent], float]]] = [
 ]
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Measure the servers."""
     artifact, seconds = artifact_of(DEFAULT_MODEL), 0.5 if options.quick else 4.0
     servers = [kit(artifact), kit(artifact, merged=False)]
@@ -232,24 +239,25 @@ def measure(options: argparse.Namespace) -> Run:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder.path))
     rows: list[ReportRow] = []
 
-    def sent(server: Server, kind: str, clients: int, seeds: Iterator[int]) -> Sent:
-        return asyncio.run(send(server, kind, clients, seconds=seconds, seed=next(seeds)))
+    def sent(server: ServerProcess, length: str, clients: int, seeds: Iterator[int]) -> Sent:
+        return asyncio.run(send(server, length, clients, seconds=seconds, seed=next(seeds)))
 
     with contextlib.ExitStack() as stack:
         for server in servers:
             stack.enter_context(server.running())
             sent(server, "mixed", 8, itertools.count(99))
-        for kind, clients, targets in _LOADS:
+        for length, clients, targets in _LOADS:
             # Each round has other texts, the same for all servers.
             work = {
-                one.name: partial(sent, one, kind, clients, itertools.count()) for one in servers
+                server.name: partial(sent, server, length, clients, itertools.count())
+                for server in servers
             }
-            found = turns(work, rounds=options.rounds, warm_up=0)
-            load = f"{kind} texts, {clients} client{'s' if clients > 1 else ''}"
-            for what, unit, value in _COLUMNS:
-                values = {name: list(map(value, each)) for name, each in found.items()}
+            answers = turns(work, rounds=options.rounds, warm_up=0)
+            load = f"{length} texts, {clients} client{'s' if clients > 1 else ''}"
+            for suffix, unit, value in _COLUMNS:
+                values = {name: list(map(value, results)) for name, results in answers.items()}
                 rows.append(
-                    ReportRow(f"{load}{what}", unit, middle(values), {} if what else targets)
+                    ReportRow(f"{load}{suffix}", unit, middle(values), {} if suffix else targets)
                 )
         start = {server.name: server.start_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}
@@ -259,4 +267,4 @@ def measure(options: argparse.Namespace) -> Run:
     ]
     labels = {server.name: server.label for server in servers}
     base = _INFINITY if options.peers else _ALONE
-    return Run("The server with all-MiniLM-L6-v2", labels, rows, base=base)
+    return Comparison("The server with all-MiniLM-L6-v2", labels, rows, base=base)

@@ -12,9 +12,9 @@ from typing import Any
 
 from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
 from tools.bench.contenders import Contender, Worker, latency, starts, workers
-from tools.bench.model import Texts
+from tools.bench.model import SizedTexts
 from tools.bench.replicas import SHAPES, artifact_of, replica
-from tools.bench.report import CPU, KIT, ReportRow, Run, this_machine
+from tools.bench.report import CPU, KIT, Comparison, ReportRow, this_machine
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
@@ -29,7 +29,7 @@ OPTIONS: Mapping[str, Any] = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Measure the named shapes, or all, and write their ratios."""
     unknown = set(options.shapes) - set(SHAPES)
     if unknown:
@@ -39,7 +39,7 @@ def measure(options: argparse.Namespace) -> Run:
         rows += _measure(name, options)
     labels = {REFERENCE: REFERENCE, KIT: "the shape"}
     written = "nothing written" if options.quick else f"written to {MEASURED_FILE}"
-    return Run("shapes", labels, rows, base=REFERENCE, notes=[written])
+    return Comparison("shapes", labels, rows, base=REFERENCE, notes=[written])
 
 
 def _measure(name: str, options: argparse.Namespace) -> list[ReportRow]:
@@ -48,7 +48,7 @@ def _measure(name: str, options: argparse.Namespace) -> list[ReportRow]:
     for shape in dict.fromkeys((REFERENCE, name)):
         source = replica(options.cache, shape, options.peers)
         present[shape] = Contender(KIT, artifact_of(source, options.cache))
-        texts[shape] = Texts(source / "tokenizer.json")
+        texts[shape] = SizedTexts(source / "tokenizer.json")
     requests = {
         length: {shape: texts[shape].batch([length]) for shape in present} for length in _LENGTHS
     }
@@ -79,12 +79,12 @@ def _save(name: str, new: Measurement, reference: dict[str, float]) -> None:
     """Put one shape into the file; the reference's own times are those of its own run."""
     measurements.cache_clear()
     before, machine = measurements(), this_machine()
-    found = {**before.shapes, name: new}
+    shapes = {**before.shapes, name: new}
     value = {
         "reference": REFERENCE,
         "milliseconds": reference if name == REFERENCE else dict(before.milliseconds),
         "machine": f"{machine.cpu}, {machine.cores} cores, one thread, "
         f"ONNX Runtime {machine.onnxruntime}",
-        "shapes": {shape: dataclasses.asdict(found[shape]) for shape in SHAPES if shape in found},
+        "shapes": {shape: dataclasses.asdict(shapes[shape]) for shape in SHAPES if shape in shapes},
     }
     MEASURED_FILE.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

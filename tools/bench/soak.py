@@ -36,8 +36,8 @@ import orjson
 from tqdm import tqdm
 
 from tools.arguments import whole
-from tools.bench.report import KIT, LIMIT, ROOT, ReportRow, Run
-from tools.bench.server import Sent, Server, bodies, kit
+from tools.bench.report import KIT, LIMIT, ROOT, Comparison, ReportRow
+from tools.bench.server import Sent, ServerProcess, bodies, kit
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import SignedRequest
@@ -113,7 +113,7 @@ _ATTACKS = {
 class OtherCallers:
     """Sends what the other callers send, and keeps what came back."""
 
-    server: Server
+    server: ServerProcess
     lists: Sent = field(default_factory=Sent)
     single: Sent = field(default_factory=Sent)
     hostile: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
@@ -176,7 +176,7 @@ OPTIONS: Mapping[str, Any] = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Send the requests."""
     count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
     requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
@@ -191,7 +191,7 @@ def measure(options: argparse.Namespace) -> Run:
         result = _function(artifact, requests)
     tenths = [float(part.mean()) / 1024 for part in np.array_split(result.memory, 10)]
     growth = 100 * (tenths[9] / tenths[1] - 1)
-    return Run(
+    return Comparison(
         f"{count} mixed requests",
         {KIT: "the server" if options.server else "the function", LIMIT: "limit"},
         [
@@ -255,7 +255,9 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
     return result
 
 
-async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: str = "") -> Soak:
+async def soak(
+    server: ServerProcess, requests: Iterator[Case], *, clients: int, key: str = ""
+) -> Soak:
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
 

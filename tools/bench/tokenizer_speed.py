@@ -24,7 +24,7 @@ from embedder.core.fast_tokenizers.table_file import WordMemo
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.tokenizer_files import tokenizer_json
 from tools.bench.replicas import SHAPES
-from tools.bench.report import CPU, KIT, ReportRow, Run, least, middle, turns
+from tools.bench.report import CPU, KIT, Comparison, ReportRow, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"
 _ENGLISH = (
@@ -42,7 +42,7 @@ from embedder.core.fast_tokenizers import load
 load(sys.argv[1], sys.argv[2])
 print(1e3 * (time.process_time() - started))
 """
-#: By the name of a tokenizer, a shape with it.
+#: A shape with each tokenizer, by its name.
 _MODELS = {
     "MiniLM's WordPiece": "bert-6x384",
     "Gemma's BPE": "gemma3-24x768",
@@ -52,7 +52,7 @@ _MODELS = {
 }
 
 
-def measure(options: argparse.Namespace) -> Run:
+def measure(options: argparse.Namespace) -> Comparison:
     """Measure the tokenizers."""
     rows: list[ReportRow] = []
     for name, shape in islice(_MODELS.items(), 1 if options.quick else None):
@@ -65,10 +65,10 @@ def measure(options: argparse.Namespace) -> Run:
             work = {KIT: partial(_load, tables.kind, own), _LIBRARY: partial(_load, _LIBRARY, file)}
             rows.append(ReportRow(f"{name}: load", CPU, middle(turns(work, rounds=options.rounds))))
             fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
-        found = turns(_speeds(fast, library), rounds=2 * options.rounds)
-        rows.append(ReportRow(f"{name}: text", "µs of CPU time", least(found)))
+        speeds = turns(_speeds(fast, library), rounds=2 * options.rounds)
+        rows.append(ReportRow(f"{name}: text", "µs of CPU time", least(speeds)))
     labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}
-    return Run("The tokenizers", labels, rows, base=_LIBRARY)
+    return Comparison("The tokenizers", labels, rows, base=_LIBRARY)
 
 
 def _load(kind: str, file: Path) -> float:

@@ -59,12 +59,12 @@ def _endpoint(folder: str) -> Embed:
     from embedder.aws_lambda.handler import handler  # noqa: PLC0415 - what Lambda imports
     from embedder.core.session import Session  # noqa: PLC0415
 
-    run, known = Session.run, {}
+    run, outputs = Session.run, {}
 
     def remembered(session: Session, ids: Any, mask: Any) -> Any:
-        if ids.shape not in known:
-            known[ids.shape] = run(session, ids, mask)
-        return known[ids.shape]
+        if ids.shape not in outputs:
+            outputs[ids.shape] = run(session, ids, mask)
+        return outputs[ids.shape]
 
     Session.run = remembered  # type: ignore[method-assign, assignment]
     context = {"http": {"method": "POST"}, "requestId": "bench"}
@@ -157,8 +157,8 @@ def _feed(folder: str) -> Callable[[list[Any]], dict[str, Any]]:
     def feed(texts: list[Any]) -> dict[str, Any]:
         encoded = tokenizer.encode_batch(texts)
         return {
-            "input_ids": np.array([one.ids for one in encoded], np.int64),
-            "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
+            "input_ids": np.array([encoding.ids for encoding in encoded], np.int64),
+            "attention_mask": np.array([encoding.attention_mask for encoding in encoded], np.int64),
         }
 
     return feed
@@ -201,7 +201,7 @@ def _model2vec(folder: str) -> Embed:
     return lambda texts: model.encode(texts)  # noqa: PLW0108 - has more parameters
 
 
-class Kind(NamedTuple):
+class ContenderKind(NamedTuple):
     """A way to serve a model: its name in tables, what starts it, and packages that we lack."""
 
     label: str
@@ -212,20 +212,20 @@ class Kind(NamedTuple):
 _SENTENCES = ("sentence_transformers",)
 _OPENVINO = ("openvino", "nncf", "onnx", "tokenizers")
 _LLAMA_CPP = ("llama_cpp", "gguf", "torch", "transformers")
-KINDS: dict[str, Kind] = {
-    "baseline": Kind("baseline", _baseline),
-    "kit": Kind("Embedding Kit", _kit),
-    "endpoint": Kind("Embedding Kit without its model", _endpoint),
-    "export": Kind("plain ONNX export", _onnx),
-    "sentence-transformers": Kind("sentence-transformers", _sentences, _SENTENCES),
-    "fastembed": Kind("fastembed", _fastembed, ["fastembed"]),
-    "model2vec": Kind("model2vec", _model2vec, ["model2vec"]),
-    "openvino-static": Kind("OpenVINO, static int8", _openvino, _OPENVINO),
-    "openvino-weights": Kind("OpenVINO, int8 weights", _openvino, _OPENVINO),
-    "llama-cpp": Kind("llama.cpp, Q8_0", _llama_cpp, _LLAMA_CPP),
-    "cross-encoder": Kind("sentence-transformers", _cross_encoder, _SENTENCES),
-    "pairs-int8": Kind("ONNX int8 (quantize_dynamic)", _pairs),
-    "pairs": Kind("plain ONNX export", _pairs),
+KINDS: dict[str, ContenderKind] = {
+    "baseline": ContenderKind("baseline", _baseline),
+    "kit": ContenderKind("Embedding Kit", _kit),
+    "endpoint": ContenderKind("Embedding Kit without its model", _endpoint),
+    "export": ContenderKind("plain ONNX export", _onnx),
+    "sentence-transformers": ContenderKind("sentence-transformers", _sentences, _SENTENCES),
+    "fastembed": ContenderKind("fastembed", _fastembed, ["fastembed"]),
+    "model2vec": ContenderKind("model2vec", _model2vec, ["model2vec"]),
+    "openvino-static": ContenderKind("OpenVINO, static int8", _openvino, _OPENVINO),
+    "openvino-weights": ContenderKind("OpenVINO, int8 weights", _openvino, _OPENVINO),
+    "llama-cpp": ContenderKind("llama.cpp, Q8_0", _llama_cpp, _LLAMA_CPP),
+    "cross-encoder": ContenderKind("sentence-transformers", _cross_encoder, _SENTENCES),
+    "pairs-int8": ContenderKind("ONNX int8 (quantize_dynamic)", _pairs),
+    "pairs": ContenderKind("plain ONNX export", _pairs),
 }
 
 

@@ -113,14 +113,14 @@ def _become_server(arguments: Sequence[str]) -> int:
 
 def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Return the server's command: its flags, this machine's address, no keys if none are given."""
-    given = {flag.partition("=")[0] for flag in flags}
+    names = {flag.partition("=")[0] for flag in flags}
     program = [sys.executable, "-m", "embedder.server", *flags]
     for name, default in _ADDRESS.items():
-        if name not in given and not environ.get(f"EMBEDDING_SERVER_{name[2:].upper()}"):
+        if name not in names and not environ.get(f"EMBEDDING_SERVER_{name[2:].upper()}"):
             program += [name, default]
     has_keys = any(flag.startswith("--keys") for flag in flags)
     has_keys |= any(name.startswith("EMBEDDING_SERVER_KEYS") for name in environ)
-    if not has_keys and "--no-keys" not in given:
+    if not has_keys and "--no-keys" not in names:
         program.append("--no-keys")
     return program
 
@@ -130,8 +130,8 @@ def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     try:
         return _build(options)
     except OSError as error:
-        place = error.filename or "the files of the model"
-        raise ModelError(f"{place}: {error.strerror or error}") from error
+        file = error.filename or "the files of the model"
+        raise ModelError(f"{file}: {error.strerror or error}") from error
 
 
 def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
@@ -139,8 +139,8 @@ def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
     if options.metadata and not options.documents:
         raise ModelError("--metadata names keys of documents; found without --documents.")
     # The server has one model, and no options for others.
-    given = {task: getattr(options, name, None) for name, task in _COMPANIONS.items()}
-    models = {"embed": options.model, **{task: model for task, model in given.items() if model}}
+    sources = {task: getattr(options, name, None) for name, task in _COMPANIONS.items()}
+    models = {"embed": options.model, **{task: model for task, model in sources.items() if model}}
     artifacts = {
         task: artifact_of(model, accept_license=options.accept_license, verbose=verbose)
         for task, model in models.items()

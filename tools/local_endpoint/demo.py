@@ -159,12 +159,12 @@ def _in_order(manifest: Mapping[str, Any]) -> list[str]:
 def _resources(template: Mapping[str, Any]) -> str:
     counts = Counter(resource["Type"] for resource in template["Resources"].values())
     named = [
-        f"{count} {_KINDS[kind]}{'s' if count > 1 else ''}"
-        for kind, count in counts.items()
-        if kind in _KINDS
+        f"{count} {_KINDS[subject]}{'s' if count > 1 else ''}"
+        for subject, count in counts.items()
+        if subject in _KINDS
     ]
-    others = sum(count for kind, count in counts.items() if kind not in _KINDS)
-    return ", ".join(named) + (f", and {others} more" if others else "")
+    other_texts = sum(count for subject, count in counts.items() if subject not in _KINDS)
+    return ", ".join(named) + (f", and {other_texts} more" if other_texts else "")
 
 
 def _one_line(text: str) -> str:

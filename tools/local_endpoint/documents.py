@@ -42,8 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]) -> None:
-    first = load_artifacts(artifact)[0]
-    engine = (SparseEncoder if first.manifest.task == "sparse" else Engine).load(first)
+    artifact_of_models = load_artifacts(artifact)[0]
+    engine = (SparseEncoder if artifact_of_models.manifest.task == "sparse" else Engine).load(
+        artifact_of_models
+    )
     chunker = Chunker(engine.request_tokenizer)
     source = open_folder(folder)
     texts: list[str] = []

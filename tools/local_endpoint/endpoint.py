@@ -19,7 +19,7 @@ from typing import IO, Any, Self
 from botocore.credentials import Credentials
 
 from embedder.server.http_protocol import plain_server
-from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
+from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
 from tools.local_endpoint.models import ROOT
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
@@ -170,7 +170,7 @@ class LocalFunctionUrl:
             hint = "; --verbose shows the function's log" if response.status >= 500 else ""
             self._requests.write(f"{line}{hint}\n")
 
-    def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> Response:
+    def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> LambdaResponse:
         try:
             access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
@@ -194,13 +194,13 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return joined
 
 
-def _too_large() -> Response:
+def _too_large() -> LambdaResponse:
     """Return Lambda's error for a request over the limit."""
     limit = f"smaller than {PAYLOAD_LIMIT} bytes"
     return _json(413, {"message": f"Request must be {limit} for the InvokeFunction operation"})
 
 
-def _invoke(runtime: Runtime, event: bytes) -> Response:
+def _invoke(runtime: Runtime, event: bytes) -> LambdaResponse:
     """Pass an event to the function. Return its result, or its error with Lambda's header."""
     try:
         json.loads(event or b"null")
@@ -209,10 +209,10 @@ def _invoke(runtime: Runtime, event: bytes) -> Response:
         return _json(400, refused, {"x-amzn-errortype": "InvalidRequestContentException"})
     executed = {"content-type": "application/json", "x-amz-executed-version": "$LATEST"}
     try:
-        return Response(status=200, headers=executed, body=runtime.invoke(event or b"null"))
+        return LambdaResponse(status=200, headers=executed, body=runtime.invoke(event or b"null"))
     except FunctionError as error:
         failed = {**executed, "x-amz-function-error": "Unhandled"}
-        return Response(status=200, headers=failed, body=_payload(str(error)))
+        return LambdaResponse(status=200, headers=failed, body=_payload(str(error)))
 
 
 def _payload(reason: str) -> bytes:
@@ -227,8 +227,8 @@ def _payload(reason: str) -> bytes:
 
 def _json(
     status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None
-) -> Response:
+) -> LambdaResponse:
     json_type = {"content-type": "application/json"}
-    return Response(
+    return LambdaResponse(
         status=status, headers={**json_type, **(headers or {})}, body=json.dumps(body).encode()
     )

@@ -21,7 +21,7 @@ _TEXT_TYPES = ("application/json", "application/javascript", "application/xml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Response:
+class LambdaResponse:
     """An HTTP response; names of headers are in lower case."""
 
     status: int
@@ -30,7 +30,7 @@ class Response:
 
 
 # The response of a Function URL for every error of a function.
-INTERNAL_SERVER_ERROR = Response(
+INTERNAL_SERVER_ERROR = LambdaResponse(
     status=502, headers={"content-type": "application/json"}, body=b"Internal Server Error"
 )
 
@@ -46,7 +46,7 @@ def to_event(
     """
     path, _, query = request.target.partition("?")
     host = request.headers.get("host", "localhost")
-    now = datetime.now(UTC)
+    time = datetime.now(UTC)
     url_id = host.partition(".")[0].partition(":")[0]
     event: dict[str, object] = {
         "version": "2.0",
@@ -57,7 +57,7 @@ def to_event(
             # A function does not receive the signature.
             **{name: value for name, value in request.headers.items() if name != "authorization"},
             "host": host,
-            "x-amzn-trace-id": f"Root=1-{int(now.timestamp()):08x}-{uuid.uuid4().hex[:24]}",
+            "x-amzn-trace-id": f"Root=1-{int(time.timestamp()):08x}-{uuid.uuid4().hex[:24]}",
             "x-forwarded-for": source_ip,
             "x-forwarded-port": "443",
             "x-forwarded-proto": "https",
@@ -89,8 +89,8 @@ def to_event(
             "requestId": request_id or str(uuid.uuid4()),
             "routeKey": "$default",
             "stage": "$default",
-            "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
-            "timeEpoch": int(now.timestamp() * 1000),
+            "time": time.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(time.timestamp() * 1000),
         },
         "isBase64Encoded": False,
     }
@@ -101,7 +101,7 @@ def to_event(
     return json.dumps(event, ensure_ascii=False).encode()
 
 
-def to_response(result: bytes) -> Response:
+def to_response(result: bytes) -> LambdaResponse:
     """Return the HTTP response for a function's result, as Lambda does.
 
     An object with a `statusCode` is the response. Any other JSON value is the body of a 200. An
@@ -112,7 +112,7 @@ def to_response(result: bytes) -> Response:
     except ValueError:
         return INTERNAL_SERVER_ERROR
     if not isinstance(value, dict) or "statusCode" not in value:
-        return Response(status=200, headers={"content-type": "application/json"}, body=result)
+        return LambdaResponse(status=200, headers={"content-type": "application/json"}, body=result)
     try:
         body = value.get("body") or ""
         encoded = (
@@ -120,7 +120,7 @@ def to_response(result: bytes) -> Response:
         )
         own = {name.lower(): str(item) for name, item in (value.get("headers") or {}).items()}
         headers = {"content-type": "application/json", **own}
-        return Response(status=int(value["statusCode"]), headers=headers, body=encoded)
+        return LambdaResponse(status=int(value["statusCode"]), headers=headers, body=encoded)
     except (AttributeError, TypeError, ValueError, binascii.Error):
         return INTERNAL_SERVER_ERROR
 

@@ -81,8 +81,8 @@ def documents_of(
 ) -> Path:
     """Return the folder of an index of the documents in a folder, as they are now."""
     path = Path(folder).expanduser().resolve()
-    place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    index = cache / f"documents-{path.name}-{place}-{_digest(artifact)}"
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    index = cache / f"documents-{path.name}-{digest}-{_digest(artifact)}"
     command = ["tools.local_endpoint.documents", str(path), "--artifact", str(artifact)]
     command += [word for key in metadata for word in ("--metadata", key)]
     # Its progress is shown: a first run may take minutes.
@@ -155,8 +155,8 @@ def _fingerprint(model: str, folder: Path) -> str:
     for path in sorted(path for root in _SOURCES for path in (ROOT / root).rglob("*.py")):
         digest.update(path.read_bytes())
     if folder.exists():
-        whole = [folder.resolve(), *folder.resolve().rglob("*")]
-        files = sorted(path for path in whole if path.is_file())
+        paths = [folder.resolve(), *folder.resolve().rglob("*")]
+        files = sorted(path for path in paths if path.is_file())
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         digest.update(json.dumps(stats).encode())
     else:

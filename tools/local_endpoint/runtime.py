@@ -51,15 +51,17 @@ class FunctionError(Exception):
     def reason(self) -> str:
         """The message, without the stack trace of an error that Lambda reports as JSON."""
         text = str(self)
-        message, kind = (
+        message, error_type = (
             re.search(rf'"{name}": ?("(?:[^"\\]|\\.)*")', text)  # The JSON may be cut off.
             for name in ("errorMessage", "errorType")
         )
-        if message is None or kind is None or not text.startswith("{"):
+        if message is None or error_type is None or not text.startswith("{"):
             return text
-        found: str = json.loads(message[1])
+        error_text: str = json.loads(message[1])
         # Errors of the kit are sentences. Another one may be no more than a key.
-        return found if found.endswith(".") else f"{json.loads(kind[1])}: {found}"
+        return (
+            error_text if error_text.endswith(".") else f"{json.loads(error_type[1])}: {error_text}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +110,8 @@ class Runtime(Protocol):
 
 def emulator_binary(machine: str | None = None) -> Path | None:
     """Return the emulator's binary for a machine of Linux, or for this one; None without one."""
-    here = (platform.system(), platform.machine())
-    name = _BINARIES.get(("Linux", machine) if machine else here)
+    this_platform = (platform.system(), platform.machine())
+    name = _BINARIES.get(("Linux", machine) if machine else this_platform)
     package = importlib.util.find_spec("samcli")
     if name is None or package is None or not package.submodule_search_locations:
         return None

@@ -164,24 +164,26 @@ def parse_signature(request: SignedRequest) -> Signature:
     if authorization is None:
         raise SignatureError("AccessDeniedException", _FORBIDDEN, key="Message")
     algorithm, _, parameters = authorization.partition(" ")
-    parts = dict(part.strip().partition("=")[::2] for part in parameters.split(","))
-    missing = [name for name in ("Credential", "Signature", "SignedHeaders") if not parts.get(name)]
+    fields = dict(field.strip().partition("=")[::2] for field in parameters.split(","))
+    missing = [
+        name for name in ("Credential", "Signature", "SignedHeaders") if not fields.get(name)
+    ]
     if algorithm != "AWS4-HMAC-SHA256" or missing:
-        wanted = " ".join(
+        expected = " ".join(
             f"Authorization header requires '{name}' parameter."
             for name in missing or ["Credential"]
         )
-        raise _incomplete(wanted)
+        raise _incomplete(expected)
     if "x-amz-date" not in request.headers:
         # AWS accepts a Date header, too, which no client sends.
         raise _incomplete("Authorization header requires existence of a 'X-Amz-Date' header.")
-    access_key, *scope = unquote(parts["Credential"]).rsplit("/", 4)
+    access_key, *scope = unquote(fields["Credential"]).rsplit("/", 4)
     if len(scope) != 4:
         raise _incomplete(
             "Credential must have exactly 5 slash-delimited elements, "
-            f"e.g. keyid/date/region/service/term, got '{parts['Credential']}'"
+            f"e.g. keyid/date/region/service/term, got '{fields['Credential']}'"
         )
-    signed_headers = tuple(parts["SignedHeaders"].split(";"))
+    signed_headers = tuple(fields["SignedHeaders"].split(";"))
     if "host" not in signed_headers:
         # Required by AWS. Without the host, a request could be replayed at another endpoint.
         raise _invalid("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
@@ -189,7 +191,7 @@ def parse_signature(request: SignedRequest) -> Signature:
         access_key=access_key,
         scope=tuple(scope),
         signed_headers=signed_headers,
-        digest=parts["Signature"],
+        digest=fields["Signature"],
         timestamp=request.headers["x-amz-date"],
         session_token=request.headers.get("x-amz-security-token"),
     )

@@ -69,10 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
 def edit_environments(folder: Path) -> None:
     """Change, add and remove environments as users do: no test depends on theirs."""
     text = (folder / "dev.toml").read_text(encoding="utf-8").replace("1769", "3008")
-    place = 'account = "111122223333"\nregion = "eu-central-1"\n'
+    account = 'account = "111122223333"\nregion = "eu-central-1"\n'
     callers = '[callers]\nprincipals = ["arn:aws:iam::111122223333:role/search"]\n'
-    (folder / "dev.toml").write_text(f"{place}{text}{callers}", encoding="utf-8")
-    (folder / "search-eu.toml").write_text(f"{place}{text}[index]\n[ingest]\n", encoding="utf-8")
+    (folder / "dev.toml").write_text(f"{account}{text}{callers}", encoding="utf-8")
+    (folder / "search-eu.toml").write_text(f"{account}{text}[index]\n[ingest]\n", encoding="utf-8")
     production = (folder / "production.toml").read_text(encoding="utf-8")
     accepted = production.replace("# accept_license", "accept_license").replace("500.0", "900.0")
     (folder / "production.toml").write_text(accepted, encoding="utf-8")
@@ -86,12 +86,12 @@ def _commits() -> int:
 
 def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
     """Return the command that installs Debian and, in its last hook, runs the tests there."""
-    found = sorted(_PYENV.glob(f"{version}.*"))
-    if found:
+    pythons = sorted(_PYENV.glob(f"{version}.*"))
+    if pythons:
         release = platform.freedesktop_os_release()["VERSION_CODENAME"]
-        python = found[-1] / "bin" / "python3"
+        python = pythons[-1] / "bin" / "python3"
         # Its libraries are those of this machine's Debian. `/root` is closed to others.
-        copy = f'mkdir -p "$1{found[-1].parent}" && cp -a {found[-1]} "$1{found[-1].parent}"'
+        copy = f'mkdir -p "$1{pythons[-1].parent}" && cp -a {pythons[-1]} "$1{pythons[-1].parent}"'
         hooks = [f'{copy} && chmod a+x "$1/root"']
     elif version in DEBIAN_RELEASES:
         release, python, hooks = DEBIAN_RELEASES[version], Path("/usr/bin/python3"), []
@@ -102,10 +102,10 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
     variables = [f"{k}={v}" for k, v in {**passed, **_ENVIRONMENT, "PYTHON": str(python)}.items()]
     run = ["bash", "-euc", _TESTS, "tests", _FOLDER, *tests]
     user = ["setpriv", "--reuid=reader", "--regid=reader", "--init-groups", "env", "-i", *variables]
-    place = f'"$1"{shlex.quote(_FOLDER)}'
+    root = f'"$1"{shlex.quote(_FOLDER)}'
     hooks += [
         'chroot "$1" useradd --create-home reader',
-        f"mv {shlex.quote(str(folder / 'files'))} {place} && chmod -R go= {place}",
+        f"mv {shlex.quote(str(folder / 'files'))} {root} && chmod -R go= {root}",
         'chroot "$1" chown -R reader:reader /home/reader',
         f'cp {_CERTIFICATES} "$1{_CERTIFICATES}"',  # it may have the authority of a company's proxy
         'echo "127.0.0.1 localhost" >"$1/etc/hosts"',  # as an installed Debian has

@@ -74,11 +74,11 @@ def run(
         default=bool(os.environ.get("CI")),
         help="fail if containers cannot run; the default if CI is set",
     )
-    asked = parser.parse_args()
-    names = asked.environment if isinstance(asked.environment, list) else [asked.environment]
+    options = parser.parse_args()
+    names = options.environment if isinstance(options.environment, list) else [options.environment]
     report = Report()
     try:
-        rehearse(report, _ROOT, *names, require_containers=asked.require_containers)
+        rehearse(report, _ROOT, *names, require_containers=options.require_containers)
     except StoppedError:
         report.notes.append("The rehearsal stopped there: what follows needs the broken check.")
     return report.end()
@@ -86,5 +86,5 @@ def run(
 
 def first_few(found: list[str], most: int = 4) -> str:
     """Return the first few items, and the number of the others."""
-    rest = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + rest
+    suffix = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + suffix

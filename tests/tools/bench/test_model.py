@@ -5,10 +5,11 @@ import sys
 import pytest
 from tokenizers import Tokenizer
 
+from model_compiler.files.folder import ConfigFolder
 from model_compiler.source.catalog import CATALOG, STATIC, estimate, find, measurements
 from model_compiler.tokenizer.file import read_tokenizer
 from tools.bench.contenders import missing
-from tools.bench.model import FAMILIES, Texts, real_texts, requests_of
+from tools.bench.model import FAMILIES, SizedTexts, real_texts, requests_of
 from tools.bench.replicas import SHAPES, export_of, write_all_but_weights
 from tools.bench.worker import KINDS
 
@@ -20,7 +21,7 @@ def test_a_text_has_the_number_of_tokens(minilm_folder, tokens):
     library = Tokenizer.from_file(str(file))
     library.no_truncation()
     library.no_padding()
-    texts = Texts(file)
+    texts = SizedTexts(file)
     assert len(library.encode(texts.text(tokens)).ids) == tokens
     assert texts.text(tokens) == texts.text(tokens)
     assert len(set(texts.batch([tokens] * 4))) == 4
@@ -47,7 +48,7 @@ def test_the_compiler_reads_the_tokenizer_of_a_replica(tmp_path, name):
     """Of those that are made in a moment."""
     shape = SHAPES[name]
     write_all_but_weights(tmp_path, shape)
-    file = read_tokenizer(tmp_path, vocabulary_size=shape.vocabulary)
+    file = read_tokenizer(ConfigFolder(tmp_path), vocabulary_size=shape.vocabulary)
     assert (file.max_tokens, file.special["cls_token"]) == (None, 101)
 
 
@@ -116,7 +117,7 @@ def test_a_family_has_the_shape_of_its_model(name):
 
 def test_a_target_is_for_a_row_of_its_family(minilm_folder):
     """Another name would be no target at all."""
-    texts = Texts(minilm_folder / "tokenizer.json")
+    texts = SizedTexts(minilm_folder / "tokenizer.json")
     starts = {"init", "init, page cache dropped", "peak memory"}
     for name, family in FAMILIES.items():
         requests = requests_of(name, texts, SHAPES[family.shape].max_tokens)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tools.bench.quality import Search, corpus, interval, read_pairs, scores
+from tools.bench.quality import SearchTask, corpus, interval, read_pairs, scores
 
 SOURCE = '''
 def first_long_name():
@@ -46,7 +46,7 @@ def test_scores_are_those_of_the_formulas():
     """Ranks 1 and 3 of two relevant documents; then a document that is not among the first 10."""
     documents = np.array([[math.cos(a), math.sin(a)] for a in np.arange(12) / 12], np.float32)
     queries = documents[[0, 11]]
-    search = Search(["a", "b"], ["text"] * 12, [frozenset([0, 2]), frozenset([0])])
+    search = SearchTask(["a", "b"], ["text"] * 12, [frozenset([0, 2]), frozenset([0])])
     ndcg, recall = scores(queries, documents, search)
     assert ndcg == pytest.approx([(1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3)), 0])
     assert recall.tolist() == [1, 0]
@@ -64,7 +64,9 @@ def test_pairs_of_one_query_are_one_search(tmp_path):
     path = tmp_path / "pairs.jsonl"
     pairs = [("a", "x"), ("a", "y"), ("b", "x")]
     path.write_text("".join(json.dumps({"query": q, "document": d}) + "\n" for q, d in pairs))
-    assert read_pairs(path) == Search(["a", "b"], ["x", "y"], [frozenset([0, 1]), frozenset([0])])
+    assert read_pairs(path) == SearchTask(
+        ["a", "b"], ["x", "y"], [frozenset([0, 1]), frozenset([0])]
+    )
 
 
 @pytest.mark.parametrize(

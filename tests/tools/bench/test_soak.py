@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from tests.embedder.server.running import running
-from tools.bench.server import Server
+from tools.bench.server import ServerProcess
 from tools.bench.soak import Case, soak
 
 CASES: list[Case] = [
@@ -16,9 +16,9 @@ CASES: list[Case] = [
 ] * 60
 
 
-def here(port: int) -> Server:
+def here(port: int) -> ServerProcess:
     """Return a server that runs in this process."""
-    return Server("kit", "Embedding Kit", port, pid=os.getpid())
+    return ServerProcess("kit", "Embedding Kit", port, pid=os.getpid())
 
 
 def test_all_answers_are_right_and_a_sample_is_sent_again():

@@ -48,7 +48,7 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
 
     Only the first one goes through the scenarios: zips, own resources, failing releases, parts.
     """
-    first, *others = environments
+    first_environment, *other_environments = environments
     with tempfile.TemporaryDirectory(prefix="rehearse-") as name, ExitStack() as stack:
         folder = Path(name)
         function = stack.enter_context(function_server())
@@ -58,9 +58,9 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
             for role in (CALLER, STRANGER):
                 aws.make_role(role)
             set_log_role(aws)
-        checkout = _copy(root, folder / first, first, notify=True)
+        checkout = _copy(root, folder / first_environment, first_environment, notify=True)
         with report.step("synthesizing the stacks"):
-            assembly = synthesize(checkout.root, first, folder / "cdk.out")
+            assembly = synthesize(checkout.root, first_environment, folder / "cdk.out")
         docker = _docker(report, stack, root, assembly, require_containers=require_containers)
         artifact = artifact_of(_MODEL)
         artifacts = {"int8": artifact, "fp32": rename_space(artifact, folder / "renamed")}
@@ -74,8 +74,13 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
         run = _Rehearsal(root, folder, function, functions)
         cdk.succeeded(cdk.bootstrap())
         run.scenarios(cdk, without_images, assembly if docker else None)
-        for other in others:
-            run.shortly(replace(without_images, checkout=_copy(root, folder / other, other)))
+        for environment_name in other_environments:
+            run.shortly(
+                replace(
+                    without_images,
+                    checkout=_copy(root, folder / environment_name, environment_name),
+                )
+            )
         if docker:
             _remove_images(docker, aws, client)
     report.notes.append("Some checks need an AWS account: .github/CONTRIBUTING.md lists them.")
@@ -83,7 +88,7 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
 
 @dataclass(frozen=True)
 class _Rehearsal:
-    """What every environment uses."""
+    """A rehearsal of all environments: its folders, and the functions that the emulator runs."""
 
     root: Path
     folder: Path
@@ -106,9 +111,9 @@ class _Rehearsal:
         """
         aws = cdk.aws
         server = make_network(aws)
-        place = {name: server[name] for name in ("vpc", "subnets")}
-        placed = {name: server[name] for name in server.keys() - place.keys()}
-        parts = {"batch": BATCH_SETTINGS, "front": FRONT_SETTINGS, "server": server}
+        network = {name: server[name] for name in ("vpc", "subnets")}
+        server_settings = {name: server[name] for name in server.keys() - network.keys()}
+        tables = {"batch": BATCH_SETTINGS, "front": FRONT_SETTINGS, "server": server}
         before = list_resources(aws)
         cdk.succeeded(cdk.deploy("the first deploy"))
         if assembly:
@@ -121,13 +126,13 @@ class _Rehearsal:
         check_answers(cdk, self.function)
         check_zip_environment(cdk, cdk.outputs()["Url"], root=self.root, folder=self.folder)
         check_proof(without_images, root=self.root, folder=self.folder)
-        check_all_parts(without_images, parts, root=self.root, folder=self.folder)
+        check_all_parts(without_images, tables, root=self.root, folder=self.folder)
         self._change(without_images)
         Releases(
             cdk=without_images,
             functions=self.functions,
             # The server takes its place from `[network]`.
-            parts=parts | {"server": placed, "network": place},
+            parts=tables | {"server": server_settings, "network": network},
             folder=self.folder,
         ).run()
         self._destroy(without_images, before)

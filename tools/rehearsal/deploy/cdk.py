@@ -38,7 +38,7 @@ class Checkout:
     @property
     def python_path(self) -> str:
         """The PYTHONPATH with the copy's sources, which come before the installed ones."""
-        return os.pathsep.join(str(self.root / part) for part in _SOURCE_ROOTS)
+        return os.pathsep.join(str(self.root / source_root) for source_root in _SOURCE_ROOTS)
 
     @contextmanager
     def edit(self) -> Iterator[tomlkit.TOMLDocument]:
@@ -60,7 +60,7 @@ def copy_files(source: Path, folder: Path) -> None:
 
     def left_out(place: str, names: list[str]) -> set[str]:
         # A pattern that begins with a slash is for paths from the root.
-        below = "/" + "".join(f"{part}/" for part in Path(place).relative_to(source).parts)
+        below = "/" + "".join(f"{folder}/" for folder in Path(place).relative_to(source).parts)
         return {
             name
             for name in names

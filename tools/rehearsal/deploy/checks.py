@@ -53,8 +53,8 @@ def check_answers(cdk: Cdk, function: FunctionServer) -> None:
     url, before = deployed["Url"], function.events
     allowed = ask(aws, url)
     size = len(allowed.json().get("embedding", [])) if allowed.status_code == 200 else 0
-    found = f"{allowed.status_code}, {size} numbers"
-    report.check("the allowed role gets 200 and a vector", size > 0, found)
+    result = f"{allowed.status_code}, {size} numbers"
+    report.check("the allowed role gets 200 and a vector", size > 0, result)
     refused = [
         aws.post(url, _BODY, who=aws.assume(STRANGER)).status_code,
         aws.post(url, _BODY).status_code,
@@ -92,12 +92,12 @@ def check_code_change(cdk: Cdk) -> None:
     report.check("the URL is the same", before.url == after.url)
     check = "a new version runs another image, and the old version still exists"
     newer = int(after.version) > int(before.version) and before.version in after.versions
-    found = f"version {before.version} to {after.version}, of {after.versions}"
-    report.check(check, newer and after.image != before.image, found)
+    result = f"version {before.version} to {after.version}, of {after.versions}"
+    report.check(check, newer and after.image != before.image, result)
 
 
 @dataclasses.dataclass(frozen=True)
-class Release:
+class DeployedRelease:
     """The alias's version, others' weights, all versions, its image, its URL, and the stack."""
 
     version: str
@@ -108,7 +108,7 @@ class Release:
     stack: str
 
 
-def read_release(cdk: Cdk) -> Release:
+def read_release(cdk: Cdk) -> DeployedRelease:
     """Read what is deployed."""
     client = cdk.aws.client("lambda")
     function, _, name = cdk.outputs()["AliasArn"].rpartition(":")
@@ -118,10 +118,14 @@ def read_release(cdk: Cdk) -> Release:
     (stack,) = cdk.aws.client("cloudformation").describe_stacks(
         StackName=endpoint_stack_name(cdk.checkout.environment)
     )["Stacks"]
-    return Release(
+    return DeployedRelease(
         version,
         alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {}),
-        [found["Version"] for found in listed if found["Version"] != "$LATEST"],
+        [
+            function_version["Version"]
+            for function_version in listed
+            if function_version["Version"] != "$LATEST"
+        ],
         client.get_function(FunctionName=function, Qualifier=version)["Code"]["ImageUri"],
         client.get_function_url_config(FunctionName=function, Qualifier=name)["FunctionUrl"],
         stack["StackStatus"],
@@ -213,14 +217,17 @@ def check_batch(cdk: Cdk) -> None:
     with cdk.report.step("embed batch: start, follow and resume a job"):
         columns = ("--text", "body", "--id", "key", "--max-rejected-percent", "5")
         job = run("start", _SOURCE, _DESTINATION, *columns)
-        first = json.loads(run("status", job, "--follow", "--json"))
-        second = json.loads(run("status", run("resume", job), "--follow", "--json"))
-    result, progress = first["result"] or {}, first["progress"] or {}
-    counts = [found.get(name) for found in (result, progress) for name in ("rows", "rejected")]
+        status = json.loads(run("status", job, "--follow", "--json"))
+        status_after_resume = json.loads(run("status", run("resume", job), "--follow", "--json"))
+    result, progress = status["result"] or {}, status["progress"] or {}
+    counts = [report.get(name) for report in (result, progress) for name in ("rows", "rejected")]
     check = "the job embeds 39 rows and rejects one, and its status adds them up with a cost"
     cdk.report.check(check, counts == [39, 1, 39, 1] and progress["cost"] > 0, counts)
-    same = second["result"] == result and second["progress"]["cost"] == progress["cost"]
-    cdk.report.check("resumed, it embeds no shard again", same, second["state"])
+    same = (
+        status_after_resume["result"] == result
+        and status_after_resume["progress"]["cost"] == progress["cost"]
+    )
+    cdk.report.check("resumed, it embeds no shard again", same, status_after_resume["state"])
 
 
 _PAGE = Path(__file__).parents[3] / "docs" / "security.md"
@@ -249,9 +256,9 @@ def check_health(cdk: Cdk, folder: Path) -> None:
 def check_illness(cdk: Cdk, folder: Path, wanted: Mapping[str, State]) -> None:
     """Check the states of some checks, by their names."""
     results = _examine(cdk, folder)
-    found = "; ".join(f"{name} {results[name].state}: {results[name].found}" for name in wanted)
+    result = "; ".join(f"{name} {results[name].state}: {results[name].found}" for name in wanted)
     holds = all(results[name].state == state for name, state in wanted.items())
-    cdk.report.check(f"the doctor finds it by {', '.join(wanted)}", holds, found)
+    cdk.report.check(f"the doctor finds it by {', '.join(wanted)}", holds, result)
 
 
 def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
@@ -270,7 +277,7 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
             memory=folder / f"spaces-{environment}.json",
             clock=lambda: datetime.now(UTC),
         )
-        return {each.check.name: each.result for each in examine(snapshot)}
+        return {line.check.name: line.result for line in examine(snapshot)}
 
 
 def _role(aws: Emulator, environment: str) -> str:
@@ -343,15 +350,15 @@ _OURS = "rehearsal-"
 
 def list_resources(aws: Emulator) -> Leftovers:
     """List the resources of each kind that could be billed."""
-    found: Leftovers = set()
-    for kind, (service, operation, key, name, arguments) in _LISTED.items():
+    leftovers: Leftovers = set()
+    for resource_type, (service, operation, key, name, arguments) in _LISTED.items():
         listed = getattr(aws.client(service), operation)(**arguments).get(key, [])
-        found |= {(kind, str(item[name] if name else item)) for item in listed}
+        leftovers |= {(resource_type, str(item[name] if name else item)) for item in listed}
     kms = aws.client("kms")
     described = [kms.describe_key(KeyId=k["KeyId"])["KeyMetadata"] for k in kms.list_keys()["Keys"]]
     # AWS bills neither its own keys nor those that are scheduled for deletion.
     billed = [k for k in described if k.get("KeyManager") != "AWS"]
-    return found | {("key", k["KeyId"]) for k in billed if k["KeyState"] != "PendingDeletion"}
+    return leftovers | {("key", k["KeyId"]) for k in billed if k["KeyState"] != "PendingDeletion"}
 
 
 def check_destroyed(cdk: Cdk, before: Leftovers) -> None:
@@ -359,9 +366,11 @@ def check_destroyed(cdk: Cdk, before: Leftovers) -> None:
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     retained = {"repository", "log group"} if environment.removal_policy == "retain" else set()
     after = list_resources(cdk.aws) - before
-    left = sorted((kind, name) for kind, name in after if not name.startswith(_OURS))
+    leftovers = sorted(
+        (resource_type, name) for resource_type, name in after if not name.startswith(_OURS)
+    )
     cdk.report.check(
         f"only what the environment retains is left: {', '.join(sorted(retained)) or 'nothing'}",
-        {kind for kind, _ in left} == retained,
-        ", ".join(name for _, name in left),
+        {resource_type for resource_type, _ in leftovers} == retained,
+        ", ".join(name for _, name in leftovers),
     )

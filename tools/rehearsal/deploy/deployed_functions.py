@@ -71,12 +71,15 @@ class FunctionServer:
             return self.serve(invocation)
         except FunctionError as error:
             # Only message and class are needed: the runtime's text has a long stack trace.
-            found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', str(error))
-            kind = re.search(r'"errorType": ?"([\w.]+)"', str(error))
-            message = json.loads(found[1]) if found else str(error)
-            told = {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
+            error_message = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', str(error))
+            error_type = re.search(r'"errorType": ?"([\w.]+)"', str(error))
+            message = json.loads(error_message[1]) if error_message else str(error)
+            payload = {
+                "errorMessage": message,
+                "errorType": error_type[1] if error_type else "FunctionError",
+            }
             log = "".join(getattr(error, "__notes__", []))
-            return json.dumps({**told, "log": log}).encode()
+            return json.dumps({**payload, "log": log}).encode()
 
 
 def _no_function(_: Invocation) -> bytes:
@@ -148,10 +151,14 @@ def count_invocation(
         }
         qualifier = _ALIAS
     resource = name | {"Resource": f"{invocation.function}:{qualifier}"}
-    places = [name, resource]
+    resources = [name, resource]
     if invocation.through_url:
-        places.append(resource | {"ExecutedVersion": invocation.version})
-    data = [_datum(metric, value, place) for metric, value in values.items() for place in places]
+        resources.append(resource | {"ExecutedVersion": invocation.version})
+    data = [
+        _datum(metric, value, dimension_value)
+        for metric, value in values.items()
+        for dimension_value in resources
+    ]
     aws.client("cloudwatch").put_metric_data(Namespace="AWS/Lambda", MetricData=data)
 
 
@@ -159,7 +166,9 @@ def _datum(metric: str, value: Any, dimensions: dict[str, Any]) -> dict[str, Any
     return {
         "MetricName": metric,
         "Values": [float(v) for v in (value if isinstance(value, list) else [value])],
-        "Dimensions": [{"Name": key, "Value": str(given)} for key, given in dimensions.items()],
+        "Dimensions": [
+            {"Name": key, "Value": str(dimension)} for key, dimension in dimensions.items()
+        ],
     }
 
 
@@ -210,10 +219,10 @@ class DeployedFunctions:
 
     def answer(self, invocation: Invocation) -> bytes:
         """Return the deployed function's answer, or raise its error as FunctionError."""
-        found = self._aws.client("lambda").get_function(
+        function = self._aws.client("lambda").get_function(
             FunctionName=invocation.function, Qualifier=invocation.version
         )
-        configuration = found["Configuration"]
+        configuration = function["Configuration"]
         event = json.loads(invocation.event)
         if configuration.get("Handler") == _FRAMEWORK:
             keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -224,7 +233,7 @@ class DeployedFunctions:
         if configuration.get("PackageType") == "Zip":
             code = self._code_of_zip(configuration, invocation)
         else:
-            code = self._code_of_image(configuration, found.get("Code", {}).get("ImageUri", ""))
+            code = self._code_of_image(configuration, function.get("Code", {}).get("ImageUri", ""))
         if code.handler == _BATCH:
             # Like AWS, the runtime answers one event at a time. One process is enough for a job.
             with self._batch_lock:
@@ -260,7 +269,10 @@ class DeployedFunctions:
     def _tags(self, uri: str) -> list[str]:
         """Return the tags of a promoted image, of which the first repository's names its folder."""
         ecr, digest = self._aws.client("ecr"), uri.partition("@")[2]
-        names = [found["repositoryName"] for found in ecr.describe_repositories()["repositories"]]
+        names = [
+            repository["repositoryName"]
+            for repository in ecr.describe_repositories()["repositories"]
+        ]
         return [
             tag
             for name in names
@@ -355,11 +367,11 @@ def relay(event: Mapping[str, Any], client: Any, handler: str) -> None:
         except ClientError as error:
             answer, reason = {}, str(error)
         if reason:
-            given = _CREATE_FAILED if event["RequestType"] == "Create" else physical
-            response |= {"Status": "FAILED", "PhysicalResourceId": given, "Reason": reason}
+            resource_id = _CREATE_FAILED if event["RequestType"] == "Create" else physical
+            response |= {"Status": "FAILED", "PhysicalResourceId": resource_id, "Reason": reason}
         else:
-            given = answer.get("PhysicalResourceId") or physical or event["RequestId"]
-            response |= {"Status": "SUCCESS", "PhysicalResourceId": given}
+            resource_id = answer.get("PhysicalResourceId") or physical or event["RequestId"]
+            response |= {"Status": "SUCCESS", "PhysicalResourceId": resource_id}
             response["Data"] = answer.get("Data", {})
     body = json.dumps(response).encode()
     request = urllib.request.Request(event["ResponseURL"], body, method="PUT")

@@ -59,19 +59,19 @@ def recorded_calls(client: Path) -> list[list[str]]:
 
 def main(arguments: list[str]) -> int:
     """Run the command with the CLI's arguments, after the folder of the settings."""
-    folder, (first, *others) = Path(arguments[0]), arguments[1:]
+    folder, (action, *options) = Path(arguments[0]), arguments[1:]
     settings = json.loads((folder / "docker.json").read_text())
     with (folder / "docker.jsonl").open("a") as record:
-        record.write(json.dumps([first, *others]) + "\n")
-    if first == "login":
+        record.write(json.dumps([action, *options]) + "\n")
+    if action == "login":
         # The emulated registry has no passwords.
         sys.stdin.read()
         return 0
-    words = [word.replace(settings["registry"], settings["local"]) for word in others]
+    words = [word.replace(settings["registry"], settings["local"]) for word in options]
     if not settings["docker"]:
-        return _without_containers(folder / "built.json", first, words)
+        return _without_containers(folder / "built.json", action, words)
     client, *extra = settings["docker"]
-    command = [client, first, *(extra if first == "build" else []), *words]
+    command = [client, action, *(extra if action == "build" else []), *words]
     return subprocess.run(command, env=os.environ | settings["variables"], check=False).returncode
 
 
@@ -110,8 +110,8 @@ def _labels(words: list[str]) -> dict[str, str]:
 
 def push_empty(reference: str, *, labels: dict[str, str] | None = None) -> None:
     """Push an image of no layers to `host:port/name:tag`, by the registry's own protocol."""
-    place, _, tag = reference.rpartition(":")
-    host, _, name = place.partition("/")
+    repository, _, tag = reference.rpartition(":")
+    host, _, name = repository.partition("/")
     base = f"http://{host}/v2/{name}"
     # The tag is part of the image, so that two empty images have different digests.
     labeled, rootfs = {"Labels": {"tag": tag, **(labels or {})}}, {"type": "layers", "diff_ids": []}

@@ -68,14 +68,16 @@ class Emulator:
 
     def outputs(self, stack: str) -> dict[str, str]:
         """Return the outputs of a stack."""
-        (found,) = self.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
+        (description,) = self.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        return {item["OutputKey"]: item["OutputValue"] for item in description.get("Outputs", [])}
 
     def code_of(self, function: str, version: str = "$LATEST") -> bytes:
         """Download the deployed zip of a function."""
-        found = self.client("lambda").get_function(FunctionName=function, Qualifier=version)
+        function_configuration = self.client("lambda").get_function(
+            FunctionName=function, Qualifier=version
+        )
         # The address is signed for a host that only AWS has; the emulated AWS is here.
-        address = urlsplit(found["Code"]["Location"])
+        address = urlsplit(function_configuration["Code"]["Location"])
         url = f"{self.url}{address.path}?{address.query}"
         return httpx.get(url, timeout=120, trust_env=False).raise_for_status().content
 
@@ -93,15 +95,15 @@ class Emulator:
         It is unsigned without credentials; a tampered body was changed after signing.
         """
         payload = json.dumps(body).encode()
-        given = {"content-type": "application/json", **(headers or {})}
-        signed = AWSRequest("POST", url, data=payload, headers=given)
+        all_headers = {"content-type": "application/json", **(headers or {})}
+        signed = AWSRequest("POST", url, data=payload, headers=all_headers)
         if who is not None:
             SigV4Auth(who, "lambda", REGION).add_auth(signed)
-        parts = urlsplit(url)
+        address = urlsplit(url)
         return httpx.post(
-            f"{self.url}{parts.path}",
+            f"{self.url}{address.path}",
             content=payload.replace(b"e", b"a") if tampered else payload,
-            headers={**signed.headers, "host": parts.netloc},
+            headers={**signed.headers, "host": address.netloc},
             timeout=120,
             trust_env=False,
         )

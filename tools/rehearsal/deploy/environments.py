@@ -101,8 +101,8 @@ def _check_vectors(cdk: Cdk, url: str) -> None:
         for text in ("hello, zip", "Wie spät ist es?")
     ]
     check = "the caller gets the vectors of the image, to the last bit"
-    found = [answer.status_code for pair in answers for answer in pair]
-    cdk.report.check(check, all(same_vector(*pair) for pair in answers), found)
+    statuses = [answer.status_code for pair in answers for answer in pair]
+    cdk.report.check(check, all(same_vector(*pair) for pair in answers), statuses)
 
 
 def _check_refused(cdk: Cdk, refused: Finished, reason: str) -> None:
@@ -165,9 +165,9 @@ def _check_invoke(cdk: Cdk) -> None:
     vector, by_url = embed(CALLER, alias), ask(aws, outputs["Url"], text).json()["embedding"]
     same = vector is not None and np.array_equal(vector, np.array(by_url, np.float32))
     cdk.report.check("the caller gets the same vector by Invoke, to the last bit", same)
-    others = embed(STRANGER, alias), embed(CALLER, f"{alias.rpartition(':')[0]}:1")
+    refused = embed(STRANGER, alias), embed(CALLER, f"{alias.rpartition(':')[0]}:1")
     check = "another role may not invoke the alias, and the caller no version by its number"
-    cdk.report.check(check, others == (None, None))
+    cdk.report.check(check, refused == (None, None))
 
 
 def _policy(statements: Sequence[Mapping[str, object]]) -> str:
@@ -205,20 +205,20 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
             environment=of_copy.variables(),
             folder=checkout.root,
             failure=failed,
-        ) as first,
+        ) as client,
     ):
-        first.kill()
-    cdk.report.need("it is killed while it measures", first.returncode < 0, first.returncode)
+        client.kill()
+    cdk.report.need("it is killed while it measures", client.returncode < 0, client.returncode)
     done = of_copy.run(command, "scripts/prove, started again")
     of_copy.succeeded(done)
     check = "it continues with the next step"
     steps = [line.split(": ")[1] for line in done.output.splitlines() if "-prove: " in line]
     cdk.report.check(check, steps[-2:] == ["33%, memory 3538 ...", "67%, callers ..."], steps)
-    found = json.loads((checkout.root / "docs" / "measured-on-aws.json").read_text())[name]
-    counts = [len(found[f"memory {size}"]["init_ms"]) for size in (1769, 3538)]
-    lengths = [len(found[step]["requests"]) for step in ("memory 1769", "callers")]
+    measured = json.loads((checkout.root / "docs" / "measured-on-aws.json").read_text())[name]
+    counts = [len(measured[f"memory {size}"]["init_ms"]) for size in (1769, 3538)]
+    lengths = [len(measured[step]["requests"]) for step in ("memory 1769", "callers")]
     check = "it has measured two starts of each size, and requests of each length"
     cdk.report.check(check, counts == [2, 2] and lengths == [4, 4], (counts, lengths))
-    left = [checkout.file.with_name(f"{name}-prove.toml"), state]
-    gone = list_resources(cdk.aws) == before and not any(file.exists() for file in left)
+    files = [checkout.file.with_name(f"{name}-prove.toml"), state]
+    gone = list_resources(cdk.aws) == before and not any(file.exists() for file in files)
     cdk.report.check("the environment is as before, and of the copy nothing is left", gone)

@@ -16,7 +16,7 @@ import tomlkit
 from embedding_client.doctor import State
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
 from tools.rehearsal.deploy.checks import (
-    Release,
+    DeployedRelease,
     ask,
     check_batch,
     check_front,
@@ -100,9 +100,9 @@ class Releases:
         before = self._state()
         stopped, answers = self._during_the_shift("with requests that fail", _FAULTY)
         check = "requests reach a faulty version, and its own alarm stops the release"
-        found = f"{answers.count(200)} times 200, {answers.count(502)} times 502, "
+        counts = f"{answers.count(200)} times 200, {answers.count(502)} times 502, "
         holds = 502 in answers and stopped.count("alarms in ALARM: .*Crashes") > 0
-        self._check(check, holds and stopped.status != 0, found + stopped.last("in ALARM"))
+        self._check(check, holds and stopped.status != 0, counts + stopped.last("in ALARM"))
         self._check_rolled_back(before)
         illness = {"last release": State.WARNING, "stacks": State.WARNING}
         check_illness(self.cdk, self.folder, illness)
@@ -110,8 +110,8 @@ class Releases:
         self.cdk.succeeded(again)
         check = "the same commit is released, and keeps provisioned concurrency"
         holds = self._state().version != before.version and set(answers) == {200}
-        kept = len(self._provisioned())
-        self._check(check, holds and kept == 1, f"{self._state()}, {kept} allocated")
+        count = len(self._provisioned())
+        self._check(check, holds and count == 1, f"{self._state()}, {count} allocated")
 
     def _rolled_back_by_script(self) -> None:
         before = self._state()
@@ -129,14 +129,14 @@ class Releases:
         # MiniStack ignores a function's VPC, and publishes no version of an unchanged function.
         code = "# In a VPC.\n"
         self.cdk.succeeded(self._deploy("with all parts, not provisioned", code, **self.parts))
-        left = self._provisioned()
+        provisioned = self._provisioned()
         check = "it removes the allocation, which the CDK alone would leave billing"
-        self._check(check, not left, left)
+        self._check(check, not provisioned, provisioned)
         check_batch(self.cdk)
         check_front(self.cdk, self.cdk.outputs()["Url"])
 
     def _experiment(self) -> None:
-        serving, asked = self._state().version, len(self.functions.checks)
+        serving, checks = self._state().version, len(self.functions.checks)
         experiment = {"version": int(serving), "percent": 20}
         why = "with an experiment, without the tables of the parts"
         done = self._deploy(why, "# With an experiment.\n", experiment=experiment)
@@ -144,7 +144,7 @@ class Releases:
         named = done.count("is still deployed.*scripts/destroy .* --removed")
         check = "it names their three stacks, and the command that destroys them"
         self._check(check, named == 3, done.last("--removed"))
-        checked = len(self.functions.checks) > asked
+        checked = len(self.functions.checks) > checks
         check = "a new version next to an experiment by weights is checked"
         self._check(check, checked and self._state().weights == {serving: 0.2}, self._state())
 
@@ -170,8 +170,8 @@ class Releases:
         with self.cdk.checkout.edit() as document:
             for table in (*_UNSET, *tables):
                 document.pop(table, None)
-            for table, given in tables.items():
-                document[table] = tomlkit.item(dict(given))
+            for table, keys in tables.items():
+                document[table] = tomlkit.item(dict(keys))
         handler = self.cdk.checkout.root / HANDLER
         handler.write_text(f"{handler.read_text().partition(_MARK)[0]}{_MARK}{code}")
         return self.cdk.deploy(why)
@@ -182,12 +182,12 @@ class Releases:
     def _check(self, text: str, holds: bool, found: object) -> None:
         self.cdk.report.check(text, holds, found)
 
-    def _check_rolled_back(self, before: Release) -> None:
+    def _check_rolled_back(self, before: DeployedRelease) -> None:
         after = self._state()
         holds = after == replace(before, stack=_ROLLED_BACK)
         self._check("alias, versions and stack are rolled back", holds, after)
 
-    def _state(self) -> Release:
+    def _state(self) -> DeployedRelease:
         return read_release(self.cdk)
 
     def _alias(self) -> tuple[str, str, str]:

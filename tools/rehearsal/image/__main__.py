@@ -43,25 +43,27 @@ def verify(report: Report, root: Path, environment: str, *, require_containers: 
         with report.step("synthesizing the stacks"):
             assembly = synthesize(root, environment, folder / "cdk.out")
             endpoint = _endpoint_image(assembly, texts=bool(model.index))
-            others = [
+            checks_of_others = [
                 make(root, environment, folder / f"{make.__name__}.out")
                 for make in (batch_image, server_image)
             ]
-            others.append(together_image(folder / "together.out", endpoint=endpoint))
+            checks_of_others.append(together_image(folder / "together.out", endpoint=endpoint))
         try:
             with containers(root / ".cache" / "docker") as docker:
                 base = ensure_bases(report, docker, endpoint.asset)
                 tested = []
-                for target in (endpoint, *others):
-                    place = folder / target.name
-                    place.mkdir()
-                    made = build_target(report, docker, target, base=base, folder=place)
-                    tested.append(made)
-                    target.check(made)
+                for target in (endpoint, *checks_of_others):
+                    target_folder = folder / target.name
+                    target_folder.mkdir()
+                    target_tested = build_target(
+                        report, docker, target, base=base, folder=target_folder
+                    )
+                    tested.append(target_tested)
+                    target.check(target_tested)
                 if not artifact_in_s3(model, FunctionSettings(package="zip")):
                     _check_zip(tested[0], model)
-                for made in tested:
-                    docker.run("image", "rm", made.asset.tag)
+                for target_tested in tested:
+                    docker.run("image", "rm", target_tested.asset.tag)
         except ContainersUnavailableError as error:
             if require_containers:
                 report.check("containers run on this machine", False, error)
@@ -89,7 +91,7 @@ def _endpoint_image(assembly: Path, *, texts: bool) -> Target:
 
 def _check_answers(tested: Tested, *, similar: int) -> None:
     """Start the image in Lambda's emulator, send requests, and compare the vectors."""
-    asked = [
+    requests = [
         event("GET", "/health"),
         event("POST", "/", {"text": ""}),
         event("POST", "/similar", {"text": "a"}),
@@ -98,13 +100,13 @@ def _check_answers(tested: Tested, *, similar: int) -> None:
         tested.report.step("starting the image in its emulator, and sending requests"),
         tested.running() as container,
     ):
-        statuses = [answer.get("statusCode") for answer in container.invoke(asked)]
+        statuses = [answer.get("statusCode") for answer in container.invoke(requests)]
         answers = container.invoke(embed_events())
         log = container.logs()
     check = f"GET /health answers 200, an empty text 400, and POST /similar {similar}"
     tested.report.check(check, statuses == [200, 400, similar], statuses)
-    found = leaked(log)
-    tested.report.check("no text of a request is in the log", not found and bool(log), found or "")
+    leaks = leaked(log)
+    tested.report.check("no text of a request is in the log", not leaks and bool(log), leaks or "")
     compare(tested, *embedded(answers))
 
 

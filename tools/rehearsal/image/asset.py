@@ -58,15 +58,18 @@ def synthesize(root: Path, environment: str, output: Path) -> Path:
     # As the CLI: it also adds the construct's path to each resource.
     context = {"environment": environment, "aws:cdk:enable-path-metadata": True}
     configured = json.loads((root / "cdk.json").read_text()).get("context", {})
-    given = {"CDK_OUTDIR": str(output), "CDK_CONTEXT_JSON": json.dumps({**configured, **context})}
-    command, variables = [sys.executable, "app.py"], os.environ | given
+    cdk_variables = {
+        "CDK_OUTDIR": str(output),
+        "CDK_CONTEXT_JSON": json.dumps({**configured, **context}),
+    }
+    command, variables = [sys.executable, "app.py"], os.environ | cdk_variables
     subprocess.run(command, cwd=root, env=variables, check=True, stdout=subprocess.DEVNULL)
     return output
 
 
 def image_assets(assembly: Path) -> list[ImageAsset]:
     """Read the images of a cloud assembly; an unknown build option is a ValueError."""
-    found: list[ImageAsset] = []
+    images: list[ImageAsset] = []
     entries: dict[str, Any] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         entries |= json.loads(manifest.read_text()).get("dockerImages", {})
@@ -85,8 +88,8 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
             raise ValueError(
                 f"image asset {name} has {sorted(source)}, which the rehearsal does not support"
             )
-        found.append(asset)
-    return found
+        images.append(asset)
+    return images
 
 
 def build(docker: Docker, asset: ImageAsset) -> None:
@@ -95,8 +98,8 @@ def build(docker: Docker, asset: ImageAsset) -> None:
     with tempfile.TemporaryDirectory(prefix="contexts-") as name:
         if asset.contexts and "--build-context" not in docker.run("build", "--help"):
             asset = _with_contexts(asset, Path(name) / "context")
-        command, *others = asset.command
-        docker.run(command, *extra, *others, cwd=asset.context)
+        command, *arguments = asset.command
+        docker.run(command, *extra, *arguments, cwd=asset.context)
 
 
 def _with_contexts(asset: ImageAsset, folder: Path) -> ImageAsset:

@@ -158,13 +158,19 @@ def _must(*command: str) -> None:
 def _daemon(folder: Path) -> Iterator[Docker]:
     folder.mkdir(parents=True, exist_ok=True)
     # A socket's path must be short, and a checkout's may be long.
-    place = Path("/run") / f"rehearsal-{os.getpid()}"
-    place.mkdir()
-    host = f"unix://{place}/docker.sock"
+    run_folder = Path("/run") / f"rehearsal-{os.getpid()}"
+    run_folder.mkdir()
+    host = f"unix://{run_folder}/docker.sock"
     # Debian's client, which uses its daemon's BuildKit without a plugin.
     docker = Docker("/usr/bin/docker", {"DOCKER_HOST": host, **_BUILDKIT})
-    command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(place / "exec")]
-    command += ["--pidfile", str(place / "pid"), "--host", host]
+    command = [
+        "dockerd",
+        "--data-root",
+        str(folder / "data"),
+        "--exec-root",
+        str(run_folder / "exec"),
+    ]
+    command += ["--pidfile", str(run_folder / "pid"), "--host", host]
     try:
         with running(
             command,
@@ -180,7 +186,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
             docker.run("image", "prune", "--force")
             docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(run_folder, ignore_errors=True)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def _check_server(tested: Tested, command: tuple[str, ...], variables: Mapping[s
     keys.write_text(f"rehearsal:{hashlib.sha256(_KEY.encode()).hexdigest()}\n")
     keys.chmod(0o644)
     embed = {"method": "POST", "path": "/"}
-    asked = [
+    requests = [
         _request("GET", "/ready"),
         _request(**embed, text=TEXTS[0], key=None),
         _request(**embed, text=TEXTS[0], key=_OTHER_KEY),
@@ -144,23 +144,23 @@ def _check_server(tested: Tested, command: tuple[str, ...], variables: Mapping[s
             variables={**variables, **_PATIENT}, mounts={keys: _KEYS_FILE}, command=command
         ) as container,
     ):
-        ready, keyless, refused, *answers = container.ask(_ASK, asked)
+        ready, keyless, refused, *answers = container.ask(_ASK, requests)
         (ended,) = container.ask(_END, [_request(**embed, text=TEXTS[0])])
         status = tested.docker.run("wait", container.name).strip()
         log = container.logs()
-    first = [answer["statusCode"] for answer in (ready, keyless, refused)]
+    first_statuses = [answer["statusCode"] for answer in (ready, keyless, refused)]
     check = "GET /ready answers 200, and a request without a key or with an unknown one 401"
-    report.check(check, first == [200, 401, 401], first)
+    report.check(check, first_statuses == [200, 401, 401], first_statuses)
     compare(tested, *embedded(answers))
     check = "after SIGTERM it answers a request that was under way, is not ready, and exits with 0"
     holds = (ended, status) == ({"ready": 503, "answer": 200}, "0")
     report.check(check, holds, f"{ended}, status {status}")
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     statuses = sorted(line["status"] for line in lines)
-    found = leaked(log, _KEY)
+    leaks = leaked(log, _KEY)
     check = "its log has a line for each request, and no text and no key"
     logged = statuses == [200] * (len(TEXTS) + 1) + [401] * 2
-    report.check(check, logged and not found, found or f"{len(lines)} lines")
+    report.check(check, logged and not leaks, leaks or f"{len(lines)} lines")
 
 
 def _request(
@@ -243,12 +243,12 @@ def _check_job(tested: Tested) -> None:
     counts = [result[name] for name in ("rows", "rejected")]
     check = "the job embeds each text, and rejects the row without one and the broken line"
     tested.report.check(check, counts == [len(TEXTS), 2], counts)
-    parts = [data for name, data in stored.items() if name.endswith(".parquet")]
-    tables = [pyarrow.parquet.read_table(io.BytesIO(part)).to_pylist() for part in parts]
+    files = [data for name, data in stored.items() if name.endswith(".parquet")]
+    tables = [pyarrow.parquet.read_table(io.BytesIO(file)).to_pylist() for file in files]
     rows = sorted((row for table in tables for row in table), key=lambda row: int(row["id"]))
     compare(tested, [row["embedding"] for row in rows], {str(result["vector_space"])})
-    found = leaked(log)
-    tested.report.check("no text of a row is in the log", not found and bool(log), found or "")
+    leaks = leaked(log)
+    tested.report.check("no text of a row is in the log", not leaks and bool(log), leaks or "")
 
 
 def _job(tested: Tested, source: Path) -> tuple[dict[str, Any], dict[str, bytes], str]:
@@ -267,8 +267,8 @@ def _job(tested: Tested, source: Path) -> tuple[dict[str, Any], dict[str, bytes]
         tested.docker.run("exec", *inside, _WAIT)
 
         def stored() -> dict[str, bytes]:
-            found = json.loads(tested.docker.run("exec", *inside, _READ))
-            return {key: base64.b64decode(data) for key, data in found.items()}
+            result = json.loads(tested.docker.run("exec", *inside, _READ))
+            return {key: base64.b64decode(data) for key, data in result.items()}
 
         (plan,) = container.invoke([{"step": "plan", "defaults": _FOLDERS, "job": job}])
         if "folder" not in plan:
@@ -308,7 +308,7 @@ def together_image(output: Path, *, endpoint: Target) -> Target:
 
 def _check_together(tested: Tested) -> None:
     """Run the release check on this machine, and send a request of each kind."""
-    asked = [
+    requests = [
         event("POST", "/search", {"query": "How many strings has a violin?", "top_k": 2}),
         event("POST", "/rerank", {"query": "hello", "texts": ["hello world", "the date"]}),
         event("POST", "/embed_sparse", {"inputs": "hello world"}),
@@ -325,16 +325,16 @@ def _check_together(tested: Tested) -> None:
             return Answer(answer["statusCode"], body_of(answer))
 
         try:
-            found, refused = check_version(new, *manifests, starts=1), ""
+            space, refused = check_version(new, *manifests, starts=1), ""
         except ReleaseRefusedError as error:
-            found, refused = "", str(error)
-        answers = container.invoke(asked)
+            space, refused = "", str(error)
+        answers = container.invoke(requests)
     check = "the release check takes the three models"
-    report.check(check, found.count(" + ") == 2, refused or found)
+    report.check(check, space.count(" + ") == 2, refused or space)
     statuses = [answer.get("statusCode") for answer in answers]
     check = "POST /search, /rerank and /embed_sparse answer 200"
     report.check(check, statuses == [200] * 3, statuses if statuses == [200] * 3 else answers)
     searched = body_of(answers[0]) if statuses[0] == 200 else {}
-    scores = [set(each["scores"]) for each in searched.get("results", [])]
+    scores = [set(result["scores"]) for result in searched.get("results", [])]
     check = "a search asks both indexes and the reranker"
     report.check(check, scores == [{"dense", "sparse", "fused", "rerank"}] * 2, scores)

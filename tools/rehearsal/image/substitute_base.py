@@ -43,16 +43,16 @@ def bases(asset: ImageAsset) -> dict[str, str]:
         filled = re.sub(r"\$\{?(\w+)\}?", lambda m: arguments.get(m[1], m[0]), name)
         return filled if filled == name else fill(filled)
 
-    here = _MACHINES[platform.machine().lower()]
-    wanted = (asset.platform or f"linux/{here}").rpartition("/")[2]
-    found = {}
+    machine = _MACHINES[platform.machine().lower()]
+    target_machine = (asset.platform or f"linux/{machine}").rpartition("/")[2]
+    bases = {}
     filled = {name for name in map(fill, names) if "/" in name}
     for name in sorted(filled, key=lambda n: n.endswith("-arm64")):
         tagged = re.search(r"-(arm64|x86_64)$", name)
-        architecture = _MACHINES[tagged[1]] if tagged else here
-        if not tagged or architecture == wanted:
-            found[name] = architecture
-    return found
+        architecture = _MACHINES[tagged[1]] if tagged else machine
+        if not tagged or architecture == target_machine:
+            bases[name] = architecture
+    return bases
 
 
 def ensure_bases(report: Report, docker: Docker, asset: ImageAsset) -> str:
@@ -87,8 +87,8 @@ def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
         _layout(context / "layout.tar", architecture=architecture, version=version)
         (context / "Dockerfile").write_bytes((_SUBSTITUTE / "Dockerfile").read_bytes())
         label = f"rehearsal.recipe={recipe.hexdigest()}"
-        wanted = ["--platform", f"linux/{architecture}", "--label", label]
-        docker.run("build", "--tag", base, *wanted, ".", cwd=context)
+        build_options = ["--platform", f"linux/{architecture}", "--label", label]
+        docker.run("build", "--tag", base, *build_options, ".", cwd=context)
 
 
 def _debian(output: Path, *, architecture: str, version: str) -> None:

@@ -159,8 +159,8 @@ class Tested:
             arguments += ["--volume", f"{empty}:/sys/devices/system/cpu:ro"]
         for name, value in {**self.variables, **variables}.items():
             arguments += ["--env", f"{name}={value}"]
-        for source, place in mounts.items():
-            arguments += ["--volume", f"{source}:{place}:ro"]
+        for source, mount_point in mounts.items():
+            arguments += ["--volume", f"{source}:{mount_point}:ro"]
         return arguments
 
 
@@ -168,22 +168,22 @@ def compare(tested: Tested, vectors: Sequence[Sequence[float]], spaces: set[str]
     """Check that vectors of `TEXTS` agree with those of the image's code on this machine."""
     own = tested.folder / "here"
     own.mkdir(exist_ok=True)
-    for part in ("artifact", "index", "embedder"):
-        if (tested.task / part).exists() and not (own / part).exists():
-            (own / part).symlink_to(tested.task / part)
+    for folder_name in ("artifact", "index", "embedder"):
+        if (tested.task / folder_name).exists() and not (own / folder_name).exists():
+            (own / folder_name).symlink_to(tested.task / folder_name)
     variables = {**tested.variables, "LAMBDA_TASK_ROOT": str(own), "PATH": "/usr/bin:/bin"}
     command, events = [sys.executable, "-c", _HERE], _lines(embed_events())
     done = subprocess.run(command, input=events, env=variables, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the handler fails on this machine:\n{done.stderr.decode()[-3000:]}")
     own_vectors, own_spaces = embedded([json.loads(line) for line in done.stdout.splitlines()])
-    one, other = np.array(vectors), np.array(own_vectors)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    cosine = float(np.min(np.einsum("ij,ij->i", one, other) / lengths))
+    image_vectors, machine_vectors = np.array(vectors), np.array(own_vectors)
+    lengths = np.linalg.norm(image_vectors, axis=1) * np.linalg.norm(machine_vectors, axis=1)
+    cosine = float(np.min(np.einsum("ij,ij->i", image_vectors, machine_vectors) / lengths))
     precision = json.loads((tested.task / "artifact/manifest.json").read_text())["precision"]
-    least = COSINE[precision]
-    check = f"{precision}: the cosine to this machine's vectors is at least {least}"
-    tested.report.check(check, cosine >= least, f"{cosine:.8f}")
+    lowest = COSINE[precision]
+    check = f"{precision}: the cosine to this machine's vectors is at least {lowest}"
+    tested.report.check(check, cosine >= lowest, f"{cosine:.8f}")
     named = spaces | own_spaces
     tested.report.check("both name the same vector space", len(named) == 1, ", ".join(named))
 
@@ -258,14 +258,14 @@ def unpack_image(docker: Docker, image: str, folder: Path) -> set[str]:
     with tarfile.open(archive) as tar:
         files = [member for member in tar if not member.isdir()]
         ours = [member for member in files if member.name.startswith(_TASK)]
-        others = {member.name for member in files} - {member.name for member in ours}
+        missing = {member.name for member in files} - {member.name for member in ours}
         for member in ours:
             member.name = member.name.removeprefix(_TASK)
         # Python 3.11.2, of Debian 12, has no filters, and no parameter for one.
         tar.extraction_filter = getattr(tarfile, "tar_filter", None)
         tar.extractall(folder, ours)  # noqa: S202 -- the files of our own image
     archive.unlink()
-    return others
+    return missing
 
 
 def unpack_zip(archive: Path, folder: Path) -> None:
@@ -293,18 +293,20 @@ def check_tree(report: Report, folder: Path, *, most_bytes: int) -> None:
             header = opened.read(20)
         if header.startswith(_ELF) and header[18:] != _AARCH64:
             foreign.append(name)
-    left = [name for name in files if _LEFTOVERS.search(name)]
+    leftovers = [name for name in files if _LEFTOVERS.search(name)]
     check = "no caches, tests, compilers, sources of libraries or of the model are in it"
-    report.check(check, not left, first_few(left))
+    report.check(check, not leftovers, first_few(leftovers))
     doubled = [" = ".join(names) for names in groups.values() if len(names) > 1]
     report.check("no file of 1 MB or more is in it twice", not doubled, first_few(doubled))
     closed = [name for name, path in files.items() if not path.stat().st_mode & 0o004]
     report.check("Lambda's user, who owns no file, can read each", not closed, first_few(closed))
     report.check("each library is for ARM64", not foreign, first_few(foreign))
-    rest = sizes.total() - sizes["artifact"] - sizes["index"]
+    other_bytes = sizes.total() - sizes["artifact"] - sizes["index"]
     largest = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.most_common(6))
     check = f"everything except the model is under {most_bytes / 1e6:.0f} MB unpacked"
-    report.check(check, rest < most_bytes, f"{rest / 1e6:.1f} MB; the largest: {largest}")
+    report.check(
+        check, other_bytes < most_bytes, f"{other_bytes / 1e6:.1f} MB; the largest: {largest}"
+    )
 
 
 EMBEDDER = contract().handlers["endpoint"]
@@ -357,14 +359,14 @@ def build_target(
         task=folder / "task",
     )
     with report.step(f"reading the files of the {target.name} image"):
-        others = unpack_image(docker, asset.tag, tested.task)
-        added = sorted(others - unpack_image(docker, base, folder / "base"))
-    place = docker.run("image", "inspect", "--format", "{{.Os}}/{{.Architecture}}", asset.tag)
+        image_files = unpack_image(docker, asset.tag, tested.task)
+        added = sorted(image_files - unpack_image(docker, base, folder / "base"))
+    platform = docker.run("image", "inspect", "--format", "{{.Os}}/{{.Architecture}}", asset.tag)
     stated = docker.run("image", "inspect", "--format", "{{json .Config.Cmd}}", asset.tag)
     command = tuple(json.loads(stated) or ())
     check = f"it is for {PLATFORM}, and its default command is {' '.join(target.command)}"
-    holds = (place.strip(), command) == (PLATFORM, target.command)
-    report.check(check, holds, f"{place.strip()}, {' '.join(command)}")
+    holds = (platform.strip(), command) == (PLATFORM, target.command)
+    report.check(check, holds, f"{platform.strip()}, {' '.join(command)}")
     report.check("it adds nothing outside /var/task", not added, first_few(added))
     check_tree(report, tested.task, most_bytes=target.most_bytes)
     check_bytecode(tested)

@@ -84,14 +84,16 @@ def _state(points: list[bool | None], alarm: dict[str, Any]) -> str:
     """Return the state by the points that breach; None is a point without data."""
     missing = alarm.get("TreatMissingData", "missing")
     fill = {"breaching": True, "notBreaching": False}.get(missing)
-    known = [fill if point is None else point for point in points]
-    if known.count(True) >= int(alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"]):
+    filled_points = [fill if point is None else point for point in points]
+    if filled_points.count(True) >= int(
+        alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"]
+    ):
         return "ALARM"
-    if False in known:
+    if False in filled_points:
         return "OK"
     if missing == "ignore":
         return str(alarm["StateValue"])
-    return "ALARM" if True in known else "INSUFFICIENT_DATA"
+    return "ALARM" if True in filled_points else "INSUFFICIENT_DATA"
 
 
 def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
@@ -103,13 +105,13 @@ def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
 
 def _values(metrics: list[dict[str, Any]], periods: int) -> Iterator[float | None]:
     """Compute the value of each period, the newest first."""
-    now = time.time()
+    time_now = time.time()
     returned = [m.get("Id", "m") for m in metrics if m.get("ReturnData", True)]
     for age in range(periods):
         values: dict[str, float | None] = {}
         for metric in sorted(metrics, key=lambda metric: "Expression" in metric):
             if "MetricStat" in metric:
-                value = _statistic(metric, now, age)
+                value = _statistic(metric, time_now, age)
             else:
                 value = _compute(ast.parse(metric["Expression"], mode="eval").body, values)
             values[metric.get("Id", "m")] = value
@@ -147,16 +149,20 @@ def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
             ast.BinOp(left=left, op=op, right=right)
             | ast.Compare(left=left, ops=[op], comparators=[right])
         ):
-            one, other = _compute(left, values), _compute(right, values)
-            if one is None or other is None or (isinstance(op, ast.Div) and other == 0):
+            left_values, right_values = _compute(left, values), _compute(right, values)
+            if (
+                left_values is None
+                or right_values is None
+                or (isinstance(op, ast.Div) and right_values == 0)
+            ):
                 return None
-            return _OPERATORS[type(op)](one, other)
+            return _OPERATORS[type(op)](left_values, right_values)
         case ast.Call(func=ast.Name(id="IF"), args=[test, yes, no]):
             holds = _compute(test, values)
             return None if holds is None else _compute(yes if holds else no, values)
         case ast.Call(func=ast.Name(id="FILL"), args=[filled, filling]):
-            found = _compute(filled, values)
-            return _compute(filling, values) if found is None else found
+            series = _compute(filled, values)
+            return _compute(filling, values) if series is None else series
     raise ValueError(f"metric math that is not emulated: {ast.unparse(node)}")
 
 

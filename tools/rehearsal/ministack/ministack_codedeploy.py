@@ -104,10 +104,10 @@ def _steps(config: str | None) -> list[float]:
     if config in (None, "CodeDeployDefault.LambdaAllAtOnce"):
         return []
     routing = records[str(config)]["properties"]["TrafficRoutingConfig"]
-    kind = routing["Type"].removeprefix("TimeBased")
-    percent = int(routing[routing["Type"]][f"{kind}Percentage"])
-    last = 100 if kind == "Linear" else percent + 1
-    return [weight / 100 for weight in range(percent, last, percent)]
+    shift = routing["Type"].removeprefix("TimeBased")
+    percent = int(routing[routing["Type"]][f"{shift}Percentage"])
+    final_percent = 100 if shift == "Linear" else percent + 1
+    return [weight / 100 for weight in range(percent, final_percent, percent)]
 
 
 # A rollback is another deployment; one that fails has ended, too:
@@ -152,8 +152,8 @@ def _watch(deployment: Deployment, clients: Mapping[str, Any]) -> None:
     names = [alarm["Name"] for alarm in alarms.get("Alarms", [])]
     if not names or not _on(alarms.get("Enabled", True)):
         return
-    found = clients["cloudwatch"].describe_alarms(AlarmNames=names, StateValue="ALARM")
-    if in_alarm := sorted(alarm["AlarmName"] for alarm in found["MetricAlarms"]):
+    firing = clients["cloudwatch"].describe_alarms(AlarmNames=names, StateValue="ALARM")
+    if in_alarm := sorted(alarm["AlarmName"] for alarm in firing["MetricAlarms"]):
         raise _EndedError(_ON_ALARM, f"alarms in ALARM: {', '.join(in_alarm)}")
 
 
@@ -181,14 +181,14 @@ async def _answer(
     method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]
 ) -> Any:
     operation = headers.get("x-amz-target", "").rpartition(".")[2]
-    asked = json.loads(body or b"{}")
+    parameters = json.loads(body or b"{}")
     if operation not in _OPERATIONS:
         message = f"not emulated: {operation}"
         return responses.error_response_json("ValidationException", message, 400)
-    if "deploymentId" in asked and asked["deploymentId"] not in _deployments:
+    if "deploymentId" in parameters and parameters["deploymentId"] not in _deployments:
         message = f"{operation}: no such deployment"
         return responses.error_response_json("DeploymentDoesNotExistException", message, 400)
-    return responses.json_response(_OPERATIONS[operation](asked))
+    return responses.json_response(_OPERATIONS[operation](parameters))
 
 
 app.SERVICE_HANDLERS["codedeploy"] = _answer
@@ -200,63 +200,63 @@ iam_actions.SERVICE_TO_IAM_NAMESPACE["codedeploy"] = "codedeploy"
 def _resource(original: Callable[..., Any], service: str, *request: Any) -> Any:
     if service != "codedeploy":
         return original(service, *request)
-    asked = json.loads(request[3] or b"{}")
-    if deployment := _deployments.get(asked.get("deploymentId", "")):
+    parameters = json.loads(request[3] or b"{}")
+    if deployment := _deployments.get(parameters.get("deploymentId", "")):
         return _group_arn(deployment.settings["ApplicationName"], deployment.group)
-    if "deploymentGroupName" in asked:
-        return _group_arn(asked["applicationName"], asked["deploymentGroupName"])
+    if "deploymentGroupName" in parameters:
+        return _group_arn(parameters["applicationName"], parameters["deploymentGroupName"])
     return "*"
 
 
 def _listed(asked: dict[str, Any]) -> list[str]:
     """Return the ids of a group's deployments, the newest first."""
-    found = [
-        made.id
-        for made in _deployments.values()
-        if asked.get("applicationName") in (None, made.settings["ApplicationName"])
-        and asked.get("deploymentGroupName") in (None, made.group)
-        and made.status in asked.get("includeOnlyStatuses", [made.status])
+    deployments = [
+        record.id
+        for record in _deployments.values()
+        if asked.get("applicationName") in (None, record.settings["ApplicationName"])
+        and asked.get("deploymentGroupName") in (None, record.group)
+        and record.status in asked.get("includeOnlyStatuses", [record.status])
     ]
-    return found[::-1]
+    return deployments[::-1]
 
 
 def _group(asked: dict[str, Any]) -> dict[str, Any]:
     info = {name: asked[name] for name in ("applicationName", "deploymentGroupName")}
-    for field, wanted in (
+    for field, status in (
         ("lastAttemptedDeployment", asked),
         ("lastSuccessfulDeployment", asked | {"includeOnlyStatuses": ["Succeeded"]}),
     ):
-        for made in _listed(wanted)[:1]:
-            info[field] = {"deploymentId": made, "status": _deployments[made].status}
+        for record in _listed(status)[:1]:
+            info[field] = {"deploymentId": record, "status": _deployments[record].status}
     return {"deploymentGroupInfo": info}
 
 
 def _deployment(asked: dict[str, Any]) -> dict[str, Any]:
-    made = _deployments[asked["deploymentId"]]
+    record = _deployments[asked["deploymentId"]]
     info: dict[str, Any] = {
-        "applicationName": made.settings["ApplicationName"],
-        "deploymentGroupName": made.group,
-        "deploymentId": made.id,
-        "status": made.status,
+        "applicationName": record.settings["ApplicationName"],
+        "deploymentGroupName": record.group,
+        "deploymentId": record.id,
+        "status": record.status,
         # https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_DeploymentInfo.html
-        "creator": "codeDeployRollback" if made.rolls_back else "CloudFormation",
+        "creator": "codeDeployRollback" if record.rolls_back else "CloudFormation",
         "computePlatform": "Lambda",
     }
-    if made.message:
-        info["errorInformation"] = {"message": made.message}
+    if record.message:
+        info["errorInformation"] = {"message": record.message}
     return {"deploymentInfo": info}
 
 
 def _targets(asked: dict[str, Any]) -> dict[str, Any]:
     # https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_LambdaTarget.html
-    made = _deployments[asked["deploymentId"]]
+    record = _deployments[asked["deploymentId"]]
     info = {
-        "functionName": made.function,
-        "functionAlias": made.alias,
-        "currentVersion": made.old,
-        "targetVersion": made.new,
+        "functionName": record.function,
+        "functionAlias": record.alias,
+        "currentVersion": record.old,
+        "targetVersion": record.new,
     }
-    target = {"deploymentId": made.id, "status": made.status, "lambdaFunctionInfo": info}
+    target = {"deploymentId": record.id, "status": record.status, "lambdaFunctionInfo": info}
     return {"deploymentTargets": [{"deploymentTargetType": "LambdaTarget", "lambdaTarget": target}]}
 
 

@@ -72,10 +72,10 @@ def _report(function: dict[str, Any], body: Any, request: str, seconds: float) -
 def _provisioned(original: Callable[..., Any], function: str, qualifier: str | None) -> Any:
     if qualifier:
         return original(function, qualifier)
-    kept = lambda_svc._functions[function].get("provisioned_concurrency", {})
+    configuration = lambda_svc._functions[function].get("provisioned_concurrency", {})
     configs = [
         {**config, "FunctionArn": arn("lambda", f"function:{function}:{name}")}
-        for name, config in kept.items()
+        for name, config in configuration.items()
     ]
     return responses.json_response({"ProvisionedConcurrencyConfigs": configs})
 

@@ -82,10 +82,10 @@ def _enforce(
 # an alias is not read by `ListAliases`, nor the reserved concurrency by an action that sets it.
 @replaces(iam_actions, "_lambda_action")
 def _action(original: Callable[..., Any], method: str, path: str) -> Any:
-    parts = path.strip("/").split("/")
-    if "aliases" in parts[3:-1] and method in _OF_ONE_ALIAS:
+    segments = path.strip("/").split("/")
+    if "aliases" in segments[3:-1] and method in _OF_ONE_ALIAS:
         return _OF_ONE_ALIAS[method]
-    if method == "GET" and parts[-1] == "concurrency":
+    if method == "GET" and segments[-1] == "concurrency":
         return "GetFunctionConcurrency"
     return original(method, path)
 
@@ -105,11 +105,11 @@ def _resource(original: Callable[..., Any], service: str, *request: Any) -> Any:
         return run
     if service == "iam" and (principal := _first(query.get("PolicySourceArn"))):
         return principal
-    found = original(service, *request)
+    result = original(service, *request)
     qualifier = _first(query.get("Qualifier")) if service == "lambda" else None
-    if qualifier and found.startswith("arn:aws:lambda:") and found.count(":") == 6:
-        return f"{found}:{qualifier}"
-    return found
+    if qualifier and result.startswith("arn:aws:lambda:") and result.count(":") == 6:
+        return f"{result}:{qualifier}"
+    return result
 
 
 def _first(value: Any) -> Any:
@@ -164,19 +164,19 @@ def _create_stack(original: Callable[..., Any], params: dict[str, Any]) -> Any:
 # A deleted stack is listed for 90 days, also after another one with its name was made:
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ListStacks.html
 def _remember(name: str) -> None:
-    found = cloudformation._stacks.get(name)
-    if found and found["StackStatus"] == "DELETE_COMPLETE":
-        cloudformation._stacks[found["StackId"]] = dict(found)
+    stack_record = cloudformation._stacks.get(name)
+    if stack_record and stack_record["StackStatus"] == "DELETE_COMPLETE":
+        cloudformation._stacks[stack_record["StackId"]] = dict(stack_record)
 
 
 # A change of the outputs alone can be executed: https://github.com/aws/aws-cdk/issues/2029
 def _allow_outputs(stack: str, name: str) -> None:
-    _, made = changesets._find_change_set(name, stack)
-    if not made or not made["StatusReason"].startswith(_UNCHANGED):
+    _, change_set = changesets._find_change_set(name, stack)
+    if not change_set or not change_set["StatusReason"].startswith(_UNCHANGED):
         return
-    before = cloudformation._stacks[made["StackName"]]["_template"]
-    if made["_template"].get("Outputs", {}) != before.get("Outputs", {}):
-        made.update(Status="CREATE_COMPLETE", ExecutionStatus="AVAILABLE", StatusReason="")
+    before = cloudformation._stacks[change_set["StackName"]]["_template"]
+    if change_set["_template"].get("Outputs", {}) != before.get("Outputs", {}):
+        change_set.update(Status="CREATE_COMPLETE", ExecutionStatus="AVAILABLE", StatusReason="")
 
 
 _LOG_GROUP = HANDLERS["AWS::Logs::LogGroup"]
@@ -275,14 +275,14 @@ async def _scaling(
     method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]
 ) -> Any:
     operation = headers.get("x-amz-target", "").rpartition(".")[2]
-    asked = json.loads(body or b"{}")
-    wanted = asked.get("ResourceIds") or [asked.get("ResourceId")]
+    parameters = json.loads(body or b"{}")
+    resource_ids = parameters.get("ResourceIds") or [parameters.get("ResourceId")]
     targets = [
-        found["properties"]
-        for found in records.values()
-        if found["type"] == _TARGET
-        and (wanted == [None] or found["properties"]["ResourceId"] in wanted)
-        and asked.get("ScalableDimension") in (None, found["properties"]["ScalableDimension"])
+        record["properties"]
+        for record in records.values()
+        if record["type"] == _TARGET
+        and (resource_ids == [None] or record["properties"]["ResourceId"] in resource_ids)
+        and parameters.get("ScalableDimension") in (None, record["properties"]["ScalableDimension"])
     ]
     if operation == "DescribeScalableTargets":
         described = [
@@ -297,7 +297,7 @@ async def _scaling(
         ]
         return responses.json_response({"ScalableTargets": described})
     if operation == "RegisterScalableTarget" and targets:
-        targets[0]["SuspendedState"] = asked["SuspendedState"]
+        targets[0]["SuspendedState"] = parameters["SuspendedState"]
         return responses.json_response({"ScalableTargetARN": "arn:aws:autoscaling:recorded"})
     return responses.error_response_json("ValidationException", f"not emulated: {operation}", 400)
 
