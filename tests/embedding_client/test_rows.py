@@ -1,6 +1,9 @@
 """A bad row has the same reason in `embed --file`, in a batch job and in an ingest."""
 
 import csv
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +116,11 @@ def test_a_row_of_csv_has_the_line_on_which_it_begins():
     assert [next(rows) for _ in range(4)] == [(1, ["a"]), (2, ["b\nc"]), (4, []), (5, [long])]
     with pytest.raises(csv.Error, match="is not CSV: line 6: unexpected end of data"):
         next(rows)
+
+
+def test_the_module_needs_the_standard_library_alone():
+    """The batch image has it without the client, and the client without the image's libraries."""
+    path = {"PYTHONPATH": str(Path(__file__).parents[2] / "lambda_image" / "jobs")}
+    command = [sys.executable, "-S", "-c", "import rows; print(rows.json_fields('{}'))"]
+    done = subprocess.run(command, env=path, capture_output=True, text=True, check=True)
+    assert done.stdout == "({}, None)\n"

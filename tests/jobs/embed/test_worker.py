@@ -121,20 +121,6 @@ def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output
     assert part(output, shard)["id"].to_pylist() == ["a.jsonl:0", "a.jsonl:14"]
 
 
-def test_a_row_of_csv_that_is_not_as_the_header_or_no_text_is_rejected(engine, job, source, output):
-    """A comma without quotes would cut a text off, and another encoding would change it."""
-    rows = b"id,lang,text\n1,en,a\n2,en,b, or not b\n3,en\n4,en,\xff\n"
-    (source / "a.csv").write_bytes(rows)
-    (shard,) = plan_shards(open_folder(str(source)), job, size=1000)
-    assert run(engine, job, output, shard).counts[:2] == (1, 3)
-    lines = map(json.loads, output.read(f"_rejected/{shard.part}.jsonl").splitlines())
-    assert [line["problem"] for line in lines] == [
-        "has 4 cells; the header has 3",
-        "has no text in 'text': null",
-        "is not UTF-8 in 'text'",
-    ]
-
-
 #: A row, its id in the list of rejected rows, and the reason there.
 REJECTED: list[tuple[object, str | None, str]] = [
     (
