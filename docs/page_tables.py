@@ -12,8 +12,16 @@ from typing import Any
 from embedding_client.models import cells
 from embedding_kit.prices import hosted_models, load_prices
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
-from operations.cost.forecast import TIMEOUTS, Forecast, as_table, forecast, number, percent
-from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, usd, ways
+from operations.cost.alternatives import (
+    FARGATE,
+    ON_DEMAND,
+    PROVISIONED,
+    Scenario,
+    alternatives,
+    break_even,
+    usd,
+)
+from operations.cost.forecast import IDLE_SECONDS, Forecast, as_table, forecast, number, percent
 from operations.cost.workload import (
     MONTH_SECONDS,
     VCPU_MB,
@@ -30,9 +38,7 @@ from tools.prove.measure import LENGTHS, SIZES
 
 #: The files of environments/ as the kit ships them. Those are the user's to edit.
 _SHIPPED = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "environments"
-_FARGATE = "Fargate, 1 vCPU, load balancer"
 _HOSTED = "OpenAI text-embedding-3-small"
-_EC2 = "EC2 t4g.small, load balancer"
 #: Items of a bill without a request.
 _STANDING = (
     "CloudWatch alarms, by metrics",
@@ -80,7 +86,7 @@ def bills_list() -> str:
     """Return what the shipped environments cost a month, with requests of 128 tokens."""
     idle, dev = (_shipped("dev", requests).usd for requests in (0, 1e6))
     staging, production = (_shipped(name, 3e6) for name in ("staging", "production"))
-    own, hosted = (usd(staging.options[name]) for name in (ON_DEMAND, _HOSTED))
+    own, hosted = (usd(staging.bills[name]) for name in (ON_DEMAND, _HOSTED))
     text = f"""\
 `dev`, MiniLM: **${idle:.2f}** without requests, **${dev:.2f}** with a million.
 `staging`, EmbeddingGemma on demand: **${staging.usd:.2f}** with 3 million, of which ${own:.2f} are
@@ -102,11 +108,11 @@ def metrics_line() -> str:
 
 def length_table() -> str:
     """Return dollars for a million requests by their length, and break-even points."""
-    prices, priced = load_prices(), ways(hosted_models())
+    prices, priced = load_prices(), alternatives(hosted_models())
     shown = (ON_DEMAND, _HOSTED, "OpenAI text-embedding-3-large")
     head = (
         "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
-        "dearer than two t4g.small | than Fargate | than provisioned |"
+        "dearer than Fargate | than provisioned |"
     )
     rows = []
     for tokens, _ in _IDLE.points:
@@ -114,7 +120,7 @@ def length_table() -> str:
         scenario = Scenario(month=Month(tokens=tokens), core_seconds=core, memory_mb=VCPU_MB)
         points = (
             break_even(prices, scenario, priced[ON_DEMAND], priced[name])
-            for name in (_EC2, _FARGATE, PROVISIONED)
+            for name in (FARGATE, PROVISIONED)
         )
         rows.append(
             [
@@ -130,15 +136,12 @@ def length_table() -> str:
 def cold_start_table() -> str:
     """Return the share of requests that meet a cold start, by requests a month."""
     seconds = billed_seconds(core_seconds(_IDLE, 128), memory_mb=VCPU_MB)
-    columns = [f"idle timeout of {minutes} minutes" for minutes in TIMEOUTS]
     rows = []
     for requests in (1e4, 1e5, 1e6, 1e7, 1e8):
         month = Month(requests=requests)
-        shares = (
-            cold_start_share(month, seconds=seconds, timeout=60.0 * minutes) for minutes in TIMEOUTS
-        )
-        rows.append([number(requests), *map(percent, shares)])
-    return _table(f"| requests a month | {' | '.join(columns)} |", rows)
+        share = cold_start_share(month, seconds=seconds, timeout=IDLE_SECONDS)
+        rows.append([number(requests), percent(share)])
+    return _table("| requests a month | meet a cold start |", rows)
 
 
 def server_table() -> str:
@@ -146,7 +149,7 @@ def server_table() -> str:
     dev = load_environment("dev", folder=_SHIPPED)
     result, short = (_run(dev, Month(requests=3e6, tokens=tokens)) for tokens in (128, 16))
     rows = []
-    for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
+    for name in (ON_DEMAND, PROVISIONED, FARGATE):
         point, of_short = result.break_even.get(name), short.break_even.get(name)
         cell = "" if name == ON_DEMAND else "never"
         if point is not None and of_short is not None:
@@ -154,7 +157,7 @@ def server_table() -> str:
                 f"{number(point)} requests, {point / MONTH_SECONDS:.0f} a second; "
                 f"{number(of_short)} of 16 tokens"
             )
-        rows.append([name, f"{usd(result.options[name]):.2f}", cell])
+        rows.append([name, f"{usd(result.bills[name]):.2f}", cell])
     return _table("| | US dollars a month | break-even with Lambda on demand |", rows)
 
 
@@ -166,7 +169,7 @@ def standing_table() -> str:
         '`watch = "full"`, with `emails`': {"alarms": {"emails": ["ops@example.com"]}},
     }
     return _table(
-        "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
+        "| setting | alarms | dashboard | topic's key | image | sum |",
         ([name, *_standing(tables)] for name, tables in variants.items()),
     )
 
@@ -174,14 +177,10 @@ def standing_table() -> str:
 def _standing(tables: dict[str, Any]) -> list[str]:
     model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
     environment = EnvironmentSettings.model_validate({"name": "example", "model": model, **tables})
-    result = _run(environment, Month())
-    cost, free = (
-        {item.name: item.usd for item in items if item.name in _STANDING}
-        for items in (result.added, result.free)
-    )
+    added = _run(environment, Month()).added
+    cost = {item.name: item.usd for item in added if item.name in _STANDING}
     alarms, composite, *other_costs = (cost.get(name, 0) for name in _STANDING)
-    total = sum(cost.values())
-    columns = (alarms + composite, *other_costs, total, total + sum(free.values()))
+    columns = (alarms + composite, *other_costs, sum(cost.values()))
     return [f"${dollars:.2f}" for dollars in columns]
 
 

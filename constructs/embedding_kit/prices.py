@@ -1,10 +1,7 @@
 """List prices, each with its date and source: AWS's by region, and those of hosted APIs.
 
-All are in `prices.json`. `scripts/cost --refresh` rewrites those of a region from AWS's price list.
-The file's `lines` name the unit of each price and where AWS publishes it: the service's code, the
-usage type without the region's prefix (`EUC1-` and others), and the operation, where several
-products share a usage type. A line without a code is in no price list, and edited by hand, as are
-the hosted APIs. All of Lambda and Fargate are on ARM64.
+All are in `prices.json`, whose `lines` name the unit of each price. Those of Lambda and Fargate are
+for ARM64.
 """
 
 import json
@@ -140,11 +137,7 @@ def parse_price(unit: str, value: Mapping[str, Any]) -> Price:
     return Price(unit, tiers, date.fromisoformat(value["date"]), value["source"])
 
 
-def priced(prices: Prices, line: str, name: str, amount: float, *, after: float = 0) -> LineItem:
-    """Return the item of a bill for an amount in the unit of a price's line.
-
-    `after` is an amount of the same month that is priced before, and fills the first tiers.
-    """
+def priced(prices: Prices, line: str, name: str, amount: float) -> LineItem:
+    """Return the item of a bill for an amount in the unit of a price's line."""
     price = prices[line]
-    usd = price.total(after + amount) - price.total(after)
-    return LineItem(name, amount, price.unit, usd)
+    return LineItem(name, amount, price.unit, price.total(amount))

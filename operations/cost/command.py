@@ -1,24 +1,21 @@
 """The command line of `scripts/cost`: what an environment costs a month, and alternatives."""
 
 import argparse
-import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
 from embedding_kit.settings import Model
 from embedding_kit.settings.model import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
-from operations.cost import CostError
 from operations.cost.bill import Resource
-from operations.cost.forecast import UNITS, as_json, as_table, forecast, price_notes
-from operations.cost.workload import SHAPES, Month
+from operations.cost.forecast import UNITS, as_table, forecast, price_notes
+from operations.cost.workload import Month
 from stacks.environment import EnvironmentSettings
-from stacks.environment_file import EnvironmentFileError, load_environment
+from stacks.environment_file import load_environment
 
 _ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kMG]?)")
@@ -35,14 +32,10 @@ def main(
     `synthesize` returns the resources of an environment's templates.
     """
     options = _parser().parse_args(arguments)
-    given = {name: value for name, value in vars(options).items() if value not in {None, False}}
     try:
         environment = load_environment(options.environment, folder=environments, licensed=False)
-        if options.refresh:
-            _refresh(environment.region or DEFAULT_REGION, given)
-        else:
-            _forecast(environment, given, synthesize)
-    except (CostError, EnvironmentFileError) as error:
+        _forecast(environment, options, synthesize)
+    except ValueError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
     return 0
@@ -50,39 +43,28 @@ def main(
 
 def _forecast(
     environment: EnvironmentSettings,
-    given: Mapping[str, Any],
+    options: argparse.Namespace,
     synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
 ) -> None:
-    if "model" in given:
-        environment = environment.model_copy(update={"model": _model(given["model"])})
+    if options.model:
+        environment = environment.model_copy(update={"model": _model(options.model)})
     amounts = {}
     for option, _, table, _ in _AMOUNTS:
         name = option[2:].replace("-", "_")
-        if name not in given:
+        value = getattr(options, name)
+        if value is None:
             continue
         if table and getattr(environment, table) is None:
-            raise CostError(
+            raise ValueError(
                 f"{option} has no effect without [{table}] in {environment.file}; "
                 f"found: only {option}; allowed: both or none"
             )
-        amounts[name] = given[name]
+        amounts[name] = value
     prices, models = load_prices(environment.region or DEFAULT_REGION), hosted_models()
-    month = Month(shape=given.get("shape", "diurnal"), **amounts)
-    result = forecast(environment, synthesize, prices, models, month)
+    result = forecast(environment, synthesize, prices, models, Month(**amounts))
     for note in (*price_notes(prices, models, today=datetime.now(UTC).date()), *result.notes):
         print(note, file=sys.stderr)
-    print(json.dumps(as_json(result), indent=2) if "json" in given else as_table(result))
-
-
-def _refresh(region: str, given: Mapping[str, Any]) -> None:
-    # The forecast needs no HTTP client.
-    from operations.cost.refresh import refresh  # noqa: PLC0415
-
-    if unused := sorted(given.keys() - {"environment", "refresh"}):
-        option = f"--{unused[0].replace('_', '-')}"
-        raise CostError(f"{option} has no effect with --refresh; found: both; allowed: one of them")
-    for line in refresh(region):
-        print(line)
+    print(as_table(result))
 
 
 def _model(text: str) -> Model:
@@ -94,7 +76,7 @@ def _model(text: str) -> Model:
     elif entry is not None:
         values = {"name": entry.name}
     else:
-        raise CostError(
+        raise ValueError(
             f"--model is neither a model of the catalog nor a folder with modules.json; found: "
             f"{text}; allowed: a name that `embed models` lists, or a sentence-transformers folder"
         )
@@ -109,16 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME|FOLDER",
         help="another model than the environment's: of the catalog, or a folder",
     )
-    parser.add_argument("--shape", choices=SHAPES, help="of the traffic (default diurnal)")
-    for option, kind, table, told in _AMOUNTS:
-        of = f", of [{table}]" if table else ""
-        parser.add_argument(option, type=kind, metavar="N", help=f"{told}{of}")
-    parser.add_argument(
-        "--refresh",
-        action="store_true",
-        help="read AWS's price list of the region again, without credentials, and show changes",
-    )
-    parser.add_argument("--json", action="store_true", help="instead of the table")
+    for option, parse, table, text in _AMOUNTS:
+        of_table = f", of [{table}]" if table else ""
+        parser.add_argument(option, type=parse, metavar="N", help=f"{text}{of_table}")
     return parser
 
 
@@ -143,14 +118,11 @@ def _count(text: str) -> int:
 _AMOUNTS = (
     ("--requests", amount, "", "a month: 250k, 3M (default 1M)"),
     ("--tokens", _count, "", "of one request (default 128)"),
-    ("--passages", _count, "", "of a request to a reranker (default 100); --tokens of a pair"),
     ("--milliseconds", amount, "", "of one core for one request, instead of measured times"),
-    ("--releases", _count, "", "a month (default 4)"),
     ("--batch-texts", amount, "batch", "a month"),
     ("--vectors", amount, "index", "loaded and kept"),
     ("--searches", amount, "index", "a month (default: --requests)"),
     ("--documents", amount, "ingest", "compared each night"),
     ("--changes", amount, "ingest", "of documents a month, new ones included"),
     ("--chunks", amount, "ingest", "of --tokens that changes embed a month (default: 3 each)"),
-    ("--questions", amount, "watch", "each day (default 200)"),
 )

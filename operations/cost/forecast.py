@@ -1,45 +1,39 @@
 """A forecast of one environment's month, as values, text and JSON."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from embedding_kit.prices import DEFAULT_REGION, HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
-from operations.cost import CostError
-from operations.cost.bill import FREE, Resource, added_items, free_items
-from operations.cost.ways import (
+from operations.cost.alternatives import (
+    LOWEST,
     ON_DEMAND,
     PROVISIONED,
     SNAPSTART,
     Bill,
     Scenario,
+    alternatives,
     break_even,
     usd,
-    ways,
 )
+from operations.cost.bill import Resource, added_items
 from operations.cost.workload import (
     OVERHEAD_SECONDS,
     Month,
     Speed,
     cold_start_share,
     core_seconds,
-    init_seconds,
-    is_reranker,
-    speed_of,
+    model_speed,
 )
 from stacks.environment import EnvironmentSettings
 
-#: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
-TIMEOUTS = (5, 15)
-#: Passages of a request to a reranker: the candidates of a search.
-PASSAGES = 100
+#: Seconds until Lambda ends an idle environment: AWS does not say; others measured 300 to 900.
+IDLE_SECONDS = 300.0
 _WIDTH = 44
-#: From so few requests a month on, another way costs less at any traffic.
-_LEAST = 1e3
 #: Prices older than this are likely to be wrong.
 _OLD_DAYS = 180
+_FILE = "constructs/embedding_kit/prices.json"
 UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -49,12 +43,9 @@ class Forecast:
 
     Attributes:
         speed: Where the times come from, in words.
-        options: The bill of each way to serve by its name, in the table's order.
+        bills: The bill of each way to serve by its name, in the table's order.
         chosen: The name of the environment's own way.
         added: Items that the environment's bill has besides its way.
-        free: What CloudWatch's free tier takes off them, if nothing else of the account uses it.
-        cold_starts: By the minutes after which an idle environment ends, the share of requests
-            that meets a cold start on demand. The highest is billed.
         break_even: By a way's name, the requests a month from which the environment's own way
             costs more; None if it never does.
         notes: Warnings.
@@ -64,18 +55,16 @@ class Forecast:
     prices: Prices
     scenario: Scenario
     speed: str
-    options: Mapping[str, Bill]
+    bills: Mapping[str, Bill]
     chosen: str
     added: Bill
-    free: Bill
-    cold_starts: Mapping[int, float]
     break_even: Mapping[str, float | None]
     notes: Sequence[str]
 
     @property
     def usd(self) -> float:
         """US dollars a month: the environment's own way and what is added."""
-        return usd((*self.options[self.chosen], *self.added))
+        return usd((*self.bills[self.chosen], *self.added))
 
 
 def forecast(
@@ -90,25 +79,14 @@ def forecast(
     `synthesize` returns the resources of an environment's templates. It takes seconds, so it is
     called when nothing else can fail.
     """
-    if is_reranker(environment.model):
-        month = replace(month, passages=month.passages or PASSAGES)
-    elif month.passages:
-        raise CostError(
-            f"--passages is of a reranker; found: {environment.model.name}; allowed: a "
-            "cross-encoder's folder, or no --passages"
-        )
     if month.milliseconds is None:
-        speed = speed_of(environment.model)
-        # A reranker reads each pair of its query and a passage.
-        seconds = (month.passages or 1) * core_seconds(speed, month.tokens)
+        speed = model_speed(environment.model)
     else:
         speed = Speed(points=((month.tokens, month.milliseconds),), source="--milliseconds")
-        seconds = month.milliseconds / 1000
     scenario = Scenario(
         month=month,
-        core_seconds=seconds,
+        core_seconds=core_seconds(speed, month.tokens),
         memory_mb=environment.function.memory_mb,
-        init_seconds=init_seconds(speed),
     )
     cold_start, chosen = environment.cold_start, ON_DEMAND
     if isinstance(cold_start, Provisioned):
@@ -120,29 +98,22 @@ def forecast(
         )
     elif isinstance(cold_start, SnapStart):
         chosen = SNAPSTART
-    cold_starts = {
-        minutes: cold_start_share(month, seconds=scenario.seconds, timeout=60.0 * minutes)
-        for minutes in TIMEOUTS
-    }
-    scenario = replace(scenario, cold_share=max(cold_starts.values()))
-    resources = synthesize(environment)
-    added = added_items(environment, resources, prices, scenario)
-    # The prices of hosted models are those of embeddings.
-    all_ways = ways(() if month.passages else models)
+    cold_share = cold_start_share(month, seconds=scenario.seconds, timeout=IDLE_SECONDS)
+    scenario = replace(scenario, cold_share=cold_share)
+    added = added_items(environment, synthesize(environment), prices, scenario)
+    ways_to_serve = alternatives(models)
     return Forecast(
         environment=environment,
         prices=prices,
         scenario=scenario,
         speed=speed.source,
-        options={name: way(prices, scenario) for name, way in all_ways.items()},
+        bills={name: serve(prices, scenario) for name, serve in ways_to_serve.items()},
         chosen=chosen,
         added=added,
-        free=free_items(added, resources),
-        cold_starts=cold_starts,
         break_even={
-            name: break_even(prices, scenario, all_ways[chosen], way)
-            for name, way in all_ways.items()
-            if name != chosen and not name.startswith(f"{ON_DEMAND},")
+            name: break_even(prices, scenario, ways_to_serve[chosen], serve)
+            for name, serve in ways_to_serve.items()
+            if name != chosen
         },
         notes=list(_notes(environment, speed, scenario)),
     )
@@ -167,58 +138,41 @@ def _notes(environment: EnvironmentSettings, speed: Speed, scenario: Scenario) -
 
 def as_table(result: Forecast) -> str:
     """Return the answer, the price of each way to serve, and the environment's own bill."""
-    return "\n".join(
-        (*_answer(result), "", *_ways(result), "", *_own(result), *_cold_starts(result))
-    )
+    return "\n".join((_answer(result), "", *_ways(result), "", *_own(result), _starts(result)))
 
 
-def _answer(result: Forecast) -> Iterator[str]:
-    """Yield what most readers want to know: the sum, the cheapest other way, the break-even."""
-    own = usd(result.options[result.chosen])
-    yield (
+def _answer(result: Forecast) -> str:
+    own = usd(result.bills[result.chosen])
+    return (
         f"{result.environment.name} costs ${result.usd:,.2f} a month: ${own:,.2f} for requests, "
         f"${result.usd - own:,.2f} for the rest."
     )
-    dollars, name = min((usd(result.options[name]), name) for name in result.break_even)
-    yield f"Cheapest alternative for the requests: {name}, ${dollars:,.2f}."
-    points = [(point, name) for name, point in result.break_even.items() if point is not None]
-    if points:
-        point, name = min(points)
-        where = f"from {number(point)} requests a month" if point > _LEAST else "at any traffic"
-        yield f"Break-even: {name} costs less {where}."
-    else:
-        yield "Break-even: none; no alternative costs less at any traffic."
 
 
 def _ways(result: Forecast) -> Iterator[str]:
     environment, month = result.environment, result.scenario.month
-    passages = f"{month.passages:,} pairs of " if month.passages else ""
     yield (
         f"{environment.name} in {result.prices.region}: {environment.model.name}, "
         f"{environment.function.memory_mb:,} MB"
     )
     yield (
-        f"{number(month.requests)} requests a month of {passages}{month.tokens:,} tokens, "
-        f"{month.shape}; {1000 * result.scenario.seconds:,.1f} ms each on Lambda"
+        f"{number(month.requests)} requests a month of {month.tokens:,} tokens; "
+        f"{1000 * result.scenario.seconds:,.1f} ms each on Lambda"
     )
     yield f"times: {result.speed}"
     yield ""
     yield f"{'US dollars a month':{_WIDTH}}{'':>10}  cheaper from (requests)"
-    for name, bill in result.options.items():
+    for name, bill in result.bills.items():
         after = "this environment" if name == result.chosen else _point(result, name)
         yield f"{_amount(name, usd(bill))}  {after}".rstrip()
 
 
 def _own(result: Forecast) -> Iterator[str]:
     yield "This environment"
-    free = {item.name for item in result.free}
-    for item in (*result.options[result.chosen], *result.added):
+    for item in (*result.bills[result.chosen], *result.added):
         if item.usd:
-            note = f"  {FREE[item.unit]} free in an account" if item.name in free else ""
-            yield _amount(f"  {item.name}", item.usd) + note
+            yield _amount(f"  {item.name}", item.usd)
     yield _amount("  sum", result.usd)
-    if free:
-        yield _amount("  sum, if nothing else uses what is free", result.usd + usd(result.free))
     if result.environment.budget and result.environment.budget.monthly_usd:
         yield _amount("  budget", result.environment.budget.monthly_usd)
     yield ""
@@ -230,25 +184,20 @@ def _amount(name: str, dollars: float) -> str:
 
 
 def _point(result: Forecast, name: str) -> str:
-    if name not in result.break_even:
-        return ""
     point = result.break_even[name]
     if point is None:
         return "never"
-    return "always" if point <= _LEAST else number(point)
+    return "always" if point <= LOWEST else number(point)
 
 
-def _cold_starts(result: Forecast) -> Iterator[str]:
-    yield "cold starts on demand, if Lambda reuses the most recently used environment:"
-    yield f"  {1000 * result.scenario.init_seconds:,.0f} ms of CPU time each, with warm files"
-    for minutes, share in result.cold_starts.items():
-        yield f"  {percent(share)} of requests with an idle timeout of {minutes} minutes"
-    if isinstance(result.environment.cold_start, Provisioned):
-        kept, beyond = result.scenario.provisioned
-        yield (
-            f"provisioned concurrency: {kept:.1f} on average; "
-            f"{percent(beyond)} of requests are beyond it"
+def _starts(result: Forecast) -> str:
+    if result.chosen == PROVISIONED:
+        environments, beyond = result.scenario.provisioned
+        return (
+            f"provisioned concurrency: {environments:.1f} on average; {percent(beyond)} of "
+            "requests are beyond it"
         )
+    return f"cold starts: {percent(result.scenario.cold_share)} of requests"
 
 
 def price_notes(prices: Prices, models: Sequence[HostedModel], *, today: date) -> Iterator[str]:
@@ -256,37 +205,11 @@ def price_notes(prices: Prices, models: Sequence[HostedModel], *, today: date) -
     if prices.assumed:
         yield (
             f"{len(prices.assumed)} of {len(prices.lines)} prices are those of {DEFAULT_REGION}, "
-            f"for the file has none of {prices.region}: scripts/cost NAME --refresh"
+            f"for {_FILE} has none of {prices.region}"
         )
-    dates = {name: price.date for name, price in prices.lines.items()}
-    hosted = {model.name: model.date for model in models}
-    for what, read, then in (
-        ("prices", dates, "scripts/cost NAME --refresh"),
-        ("prices of hosted APIs", hosted, "edit constructs/embedding_kit/prices.json"),
-    ):
-        old = sorted(name for name, day in read.items() if (today - day).days > _OLD_DAYS)
-        if old:
-            names = f"{', '.join(old[:3])}{', ...' if len(old) > 3 else ''}"
-            yield f"warning: {len(old)} {what} are older than {_OLD_DAYS} days ({names}): {then}"
-
-
-def as_json(result: Forecast) -> dict[str, Any]:
-    """Return the forecast for programs. All amounts are US dollars a month."""
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    return values | {
-        "environment": result.environment.name,
-        "region": result.prices.region,
-        "scenario": asdict(result.scenario),
-        "seconds": result.scenario.seconds,
-        "usd": result.usd,
-        "options": {name: [*map(asdict, bill)] for name, bill in result.options.items()},
-        "added": [*map(asdict, result.added)],
-        "free": [*map(asdict, result.free)],
-        "prices": {
-            name: {"usd": price.usd, "date": price.date.isoformat(), "source": price.source}
-            for name, price in result.prices.lines.items()
-        },
-    }
+    dates = [price.date for price in prices.lines.values()] + [model.date for model in models]
+    if outdated := sum((today - day).days > _OLD_DAYS for day in dates):
+        yield f"warning: {outdated} prices of {_FILE} are older than {_OLD_DAYS} days"
 
 
 def number(value: float) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 
 from embedding_kit.settings import Model
 from model_compiler.source.catalog import STATIC, estimate, find, measurements
-from operations.cost import CostError
 
 #: 730 hours, as AWS's price calculator counts a month.
 MONTH_SECONDS = 730 * 3600
-#: A diurnal rate is up to 90% above and below its mean, with its lowest rate at 2:00.
-_SWING, _TROUGH_HOUR = 0.9, 2
+#: A day's rate is up to 90% above and below its mean.
+_SWING = 0.9
+#: The rate of each hour of a day over the mean rate.
+HOURLY = tuple(1 + _SWING * math.sin(2 * math.pi * (hour + 0.5) / 24) for hour in range(24))
 #: X-Ray traces the first request of each second, and this share of the others. On Lambda nobody can
 #: change that: https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html
 _TRACED = 0.05
@@ -32,30 +33,15 @@ _GROWTH = 1.3
 _PARALLEL = 2 * (1 - 0.66)
 
 
-def _diurnal() -> tuple[float, ...]:
-    quarter = _TROUGH_HOUR + 6
-    angles = (2 * math.pi * (hour + 0.5 - quarter) / 24 for hour in range(24))
-    return tuple(1 + _SWING * math.sin(angle) for angle in angles)
-
-
-#: Of each shape that has a name: equal parts of the month, by their rate over the mean rate.
-SHAPES = {"flat": (1.0,), "diurnal": _diurnal()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
     """The requests and other amounts of a month; the options of `scripts/cost`."""
 
     requests: float = 1e6
-    #: Of one text, or of one pair of a query and a passage.
+    #: Tokens of the text of one request.
     tokens: int = 128
-    #: Passages that a reranker scores for one request; None of texts to embed.
-    passages: int | None = None
-    #: A name of `SHAPES`.
-    shape: str = "diurnal"
-    #: Of one core for one request; measured times of the model if None.
+    #: Time of one core for one request; measured times of the model if None.
     milliseconds: float | None = None
-    releases: float = 4
     #: Texts that batch jobs embed.
     batch_texts: float = 0.0
     #: Vectors that are loaded into the index in this month, and kept.
@@ -68,23 +54,16 @@ class Month:
     changes: float = 0.0
     #: Chunks that are embedded for them; 3 for each if None.
     chunks: float | None = None
-    #: Golden questions that the watch asks each day.
-    questions: float = 200.0
 
     @property
     def rates(self) -> list[float]:
-        """Requests a second in each of the equal parts of the month."""
-        return [self.rate * multiple for multiple in SHAPES[self.shape]]
+        """Requests a second in each hour of a day."""
+        return [self.rate * multiple for multiple in HOURLY]
 
     @property
     def rate(self) -> float:
         """The mean number of requests a second."""
         return self.requests / MONTH_SECONDS
-
-    @property
-    def peak(self) -> float:
-        """The highest rate over the mean rate."""
-        return max(SHAPES[self.shape])
 
     @property
     def sampled(self) -> float:
@@ -101,11 +80,11 @@ def cold_start_share(month: Month, *, seconds: float, timeout: float) -> float:
     """
     if not month.requests:
         return 0.0
-    cold = fmean(_cold_starts(rate, seconds, timeout) for rate in month.rates)
-    return min(1.0, cold / month.rate)
+    mean = fmean(cold_starts(rate, seconds, timeout) for rate in month.rates)
+    return min(1.0, mean / month.rate)
 
 
-def _cold_starts(rate: float, seconds: float, timeout: float) -> float:
+def cold_starts(rate: float, seconds: float, timeout: float) -> float:
     """Return cold starts a second, if Lambda reuses the environment that was used last.
 
     The number of requests in flight is a Poisson number. An environment is idle while fewer than k
@@ -119,15 +98,15 @@ def _cold_starts(rate: float, seconds: float, timeout: float) -> float:
     load = rate * seconds
     if not load:
         return 0.0
-    found, fewer = 0.0, -math.inf
+    total, fewer = 0.0, -math.inf
     for busy in range(int(load + 10 * math.sqrt(load) + 25)):
         # Logarithms, as the probabilities of a high load are smaller than any float.
         log_busy = busy * math.log(load) - load - math.lgamma(busy + 1)
         high, low = max(fewer, log_busy), min(fewer, log_busy)
         fewer = high + math.log1p(math.exp(low - high))
         passages = rate * math.exp(log_busy - fewer)
-        found += rate * math.exp(log_busy - passages * timeout)
-    return found
+        total += rate * math.exp(log_busy - passages * timeout)
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +141,12 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
     return core / faster + OVERHEAD_SECONDS
 
 
-def speed_of(model: Model) -> Speed:
+def model_speed(model: Model) -> Speed:
     """Return the times of a model: of the catalog's shape, or estimated from its own folder."""
     table = measurements()
-    ratios, source = _of_folder(model.folder) if model.folder else _of_catalog(model.name)
+    ratios, source = _from_folder(model.folder) if model.folder else _from_catalog(model.name)
     if ratios is None:
-        raise CostError(
+        raise ValueError(
             f"there are no measured times of {model.folder or model.name}; allowed: a model of the "
             "catalog that is listed with times (docs/models.md), a folder with the sizes in its "
             "config.json, or --milliseconds for one request"
@@ -179,28 +158,7 @@ def speed_of(model: Model) -> Speed:
     return Speed(points=points, source=f"{table.machine}, {source}")
 
 
-def init_seconds(speed: Speed) -> float:
-    """Return the CPU seconds of an initialization, of the measured shape nearest in time.
-
-    They are those of the code and the model; fetching an image on AWS is not measured.
-    """
-    table = measurements()
-    ratio = 1000 * core_seconds(speed, 32) / table.milliseconds["tokens_32"]
-    starts = {shape.tokens_32: shape.start for shape in table.shapes.values()}
-    nearest = min(starts, key=lambda tokens_32: abs(math.log(tokens_32 / ratio)))
-    return table.milliseconds["start"] * starts[nearest] / 1000
-
-
-def is_reranker(model: Model) -> bool:
-    """Return whether a model's own folder is a cross-encoder, by its `config.json`."""
-    try:
-        config = json.loads(((model.folder or Path()) / "config.json").read_bytes())
-        return any("SequenceClassification" in kind for kind in config["architectures"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _of_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
+def _from_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
     entry = find(name)
     shape = measurements().shapes.get(entry.shape) if entry else None
     if shape is None:
@@ -208,16 +166,18 @@ def _of_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
     return (shape.tokens_32, shape.tokens_256), "measured.json"
 
 
-def _of_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:
+def _from_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:
     for path in (folder / "config.json", folder / "0_Transformer" / "config.json"):
         try:
             config = json.loads(path.read_bytes())
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            raise CostError(f"{path} cannot be read: {error}") from None
-        ratios = estimate(config) if isinstance(config, dict) else None
-        return ratios, f"estimated by the sizes in {path}"
+            raise ValueError(f"{path} cannot be read: {error}") from None
+        # A request to a reranker takes the time of all its pairs.
+        if not isinstance(config, dict) or "Classification" in str(config.get("architectures")):
+            return None, ""
+        return estimate(config), f"estimated by the sizes in {path}"
     # An adapter alone has none, and a folder of S3 may not be here yet.
     modules = folder / "modules.json"
     static = modules.is_file() and "StaticEmbedding" in modules.read_text(encoding="utf-8")

@@ -36,13 +36,6 @@ def test_a_row_of_the_table_has_the_numbers_of_the_run(row):
     assert [ratio for _, ratio in found] == pytest.approx(ratios, rel=0.02, abs=0.005)
 
 
-def test_the_page_about_costs_names_the_start_that_the_command_prices():
-    """In its text, and in the generated example."""
-    page = (ROOT / "docs" / "cost.md").read_text("utf-8")
-    (start,) = re.findall(r"^  (\d+) ms of CPU time each", page, re.MULTILINE)
-    assert f"it is {start} ms on that" in page
-
-
 def _size(*starts: float) -> dict[str, object]:
     requests = [{"tokens": 8, "ms": [9.4, 12.0, 10.2]}, {"tokens": 256, "ms": [90.0]}]
     return {"init_ms": starts, "first_ms": [30.0], "requests": requests}

@@ -1,5 +1,6 @@
 """Test the price tables: every price has a unit, a date and a source."""
 
+import json
 import re
 from datetime import date
 
@@ -37,13 +38,17 @@ def test_every_hosted_price_has_a_source_and_a_date():
     assert all(model.date >= date(2026, 9, 1) for model in models)
 
 
-def test_another_region_has_its_own_prices_and_takes_the_rest_from_us_east_1():
-    """An instance is dearer in Frankfurt, and the lines that the table lacks are named."""
-    frankfurt, virginia = load_prices("eu-central-1"), load_prices()
-    assert frankfurt["ec2_t4g_small"].usd > virginia["ec2_t4g_small"].usd
-    assert frankfurt["ec2_disk"] == virginia["ec2_disk"]
-    assert "ec2_disk" in frankfurt.assumed
-    assert "ec2_t4g_small" not in frankfurt.assumed
+def test_another_region_has_its_own_prices_and_takes_the_rest_from_us_east_1(tmp_path):
+    """The lines that the table lacks are named."""
+    content = read_file()
+    dearer = content["regions"]["us-east-1"]["dashboard"] | {"usd": 4}
+    file = tmp_path / "prices.json"
+    regions = content["regions"] | {"eu-central-1": {"dashboard": dearer}}
+    file.write_text(json.dumps(content | {"regions": regions}))
+    frankfurt, virginia = load_prices("eu-central-1", file=file), load_prices(file=file)
+    assert frankfurt["dashboard"].usd == 4
+    assert frankfurt["key"] == virginia["key"]
+    assert frankfurt.assumed == LINES.keys() - {"dashboard"}
 
 
 def test_a_region_without_a_table_takes_all_from_us_east_1():

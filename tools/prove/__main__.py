@@ -25,8 +25,8 @@ from embedding_kit.prices import HOURS, load_prices, priced
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, SnapStart
 from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
+from operations.cost.alternatives import Scenario
 from operations.cost.bill import added_items
-from operations.cost.ways import Scenario
 from operations.cost.workload import Month
 from operations.deployed import DeployedStacks
 from operations.environment_session import confirmed, place_of_caller, session_for
@@ -197,7 +197,7 @@ def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
     seconds = starts * _START_SECONDS + requests * _REQUEST_SECONDS
     # Callers through the URL, and searches, are requests of the environment's own size.
     gigabytes = (*SIZES, 2 * environment.function.memory_mb)
-    month = Month(requests=5 * (starts + requests), releases=0, vectors=VECTORS)
+    month = Month(requests=5 * (starts + requests), vectors=VECTORS)
     scenario = Scenario(
         month=month, core_seconds=_REQUEST_SECONDS, memory_mb=environment.function.memory_mb
     )

@@ -31,19 +31,11 @@ monthly_usd = 100.0
 EXAMPLES = {
     "dev": DEV,
     "provisioned": PROVISIONED,
-    "snapstart": DEV + '[cold_start]\nkind = "snapstart"\n',
     "batch": DEV + '[batch]\ninput = "s3://example-in/"\noutput = "s3://example-out/"\n',
     "index": DEV + "[index]\n",
     "documents": DEV + '[index]\n[ingest]\nsource = "s3://example-docs/handbook/"\n',
     "standby": DEV + '[standby]\nname = "BAAI/bge-small-en-v1.5"\n[index]\n'
     '[ingest]\nsource = "s3://example-docs/handbook/"\n',
-    "watch": DEV
-    + """[index]
-[ingest]
-source = "s3://example-docs/handbook/"
-[watch]
-questions = "_watch/questions.jsonl"
-""",
     "server": DEV
     + """[server]
 vpc = "vpc-0123456789abcdef0"
@@ -77,9 +69,6 @@ firewall = {}
     "zip": DEV + '[function]\npackage = "zip"\n',
     "own-model": '[model]\nname = "acme/own-model"\n',
 }
-
-BATCH, SERVER = (EXAMPLES[name].removeprefix(DEV) for name in ("batch", "server"))
-EXAMPLES["large"] = DEV + BATCH + SERVER
 
 
 @pytest.fixture(scope="session")

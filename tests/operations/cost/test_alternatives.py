@@ -3,57 +3,40 @@
 import pytest
 
 from embedding_kit.prices import hosted_models, load_prices
-from operations.cost.ways import (
+from operations.cost import workload
+from operations.cost.alternatives import (
+    FARGATE,
     ON_DEMAND,
     PROVISIONED,
     SNAPSTART,
     Scenario,
+    alternatives,
     break_even,
     busy_beyond,
     usd,
-    ways,
 )
 from operations.cost.workload import Month
 
-PRICES, WAYS = load_prices(), ways(hosted_models())
-FREE_TIER = f"{ON_DEMAND}, after the free tier"
-EC2 = "EC2 t4g.small, load balancer"
+PRICES, SERVED = load_prices(), alternatives(hosted_models())
 #: A request without the overhead of the runtime.
 OVERHEAD = 0.003
 
 
-def scenario(requests, seconds=0.28, *, shape="flat", tokens=512, **changed):
+def scenario(requests, seconds=0.28, *, tokens=512, **changed):
     """Return requests of so many billed seconds, at 2,048 MB if nothing else is said."""
-    month = Month(requests=requests, tokens=tokens, shape=shape)
+    month = Month(requests=requests, tokens=tokens)
     given = {"memory_mb": 2048, **changed}
     return Scenario(month=month, core_seconds=seconds - OVERHEAD, **given)
 
 
 def bill(name, found):
-    return WAYS[name](PRICES, found)
+    return SERVED[name](PRICES, found)
 
 
 def test_a_million_requests_of_280_ms_at_2_gb_cost_7_dollars_67():
-    """560,000 GB-seconds cost $7.47, and the requests $0.20; the free tier leaves $2.13."""
+    """560,000 GB-seconds cost $7.47, and the requests $0.20."""
     items = {item.name: item.usd for item in bill(ON_DEMAND, scenario(1e6))}
-    assert items == pytest.approx(
-        {"requests": 0.20, "duration": 7.4667, "initializations": 0.0}, rel=1e-4
-    )
-    assert usd(bill(FREE_TIER, scenario(1e6))) == pytest.approx(2.13, abs=0.005)
-
-
-def test_free_duration_does_not_pay_for_requests():
-    """Three million short requests are within the free duration, and two million are billed."""
-    assert usd(bill(FREE_TIER, scenario(3e6, 0.053))) == pytest.approx(0.40)
-
-
-def test_initializations_are_billed_for_cold_starts():
-    """A quarter of a second of 2 GB costs seven millionths of a dollar."""
-    cold, warm = (
-        usd(bill(ON_DEMAND, scenario(1e6, cold_share=share, init_seconds=0.25)))
-        for share in (1.0, 0.0)
-    )
-    assert (cold - warm) / 1e6 == pytest.approx(0.25 * 2 * 0.0000133334)
+    assert items == pytest.approx({"requests": 0.20, "duration": 7.4667}, rel=1e-4)
 
 
 def test_a_snapshot_of_2_gb_costs_7_dollars_91_a_month_and_a_restore_28_thousandths_of_a_cent():
@@ -75,20 +58,12 @@ def test_provisioned_concurrency_pays_off_above_60_percent_use():
     assert 17.52 + duration * 0.0000077778 == pytest.approx(duration * 0.0000133334, rel=0.001)
 
 
-def test_servers_are_billed_with_disks_addresses_and_a_load_balancer():
-    """Each t4g.small costs $17.51, and the load balancer with two addresses $29.57."""
-    assert usd(bill(EC2, scenario(1e3))) == pytest.approx(64.59, rel=0.001)
-    fargate = "Fargate, 1 vCPU, load balancer"
-    assert usd(bill(fargate, scenario(1e3))) == pytest.approx(94.53, rel=0.001)
-    assert usd(bill(fargate, scenario(3e7, 0.053, shape="diurnal"))) == pytest.approx(94.53, 0.001)
-    managed = "Lambda Managed Instances, c7g.large"
-    assert usd(bill(managed, scenario(0))) == pytest.approx(3 * 730 * (0.0725 + 0.010875))
-
-
-def test_ten_million_requests_of_280_ms_need_surplus_credits_on_a_t4g_small():
-    """They are 1.07 vCPUs on average, and the instance's baseline of two is 0.8: $8 a month."""
-    items = {item.name: item.usd for item in bill(EC2, scenario(1e7))}
-    assert items["above the baseline"] == pytest.approx(7.75, rel=0.03)
+def test_tasks_are_billed_with_addresses_and_a_load_balancer():
+    """Two at least; each costs $32.48, and the load balancer with two addresses $29.57."""
+    assert usd(bill(FARGATE, scenario(1e3))) == pytest.approx(94.53, rel=0.001)
+    # 19.2 requests a second of 0.28 vCPU seconds are 5.4 busy vCPUs, of 11.6 with 60% and a spare.
+    (vcpus, *_) = bill(FARGATE, scenario(5.05e7))
+    assert vcpus.amount == 12 * 730
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(500, 10), (2048, 41)])
@@ -99,16 +74,26 @@ def test_a_hosted_api_charges_for_tokens(tokens, expected):
 
 
 def test_lambda_becomes_dearer_than_a_server_where_their_bills_cross():
-    """9 million requests cost $69.39 either way; a larger hosted model costs more."""
-    on_demand = WAYS[ON_DEMAND]
-    point = break_even(PRICES, scenario(1e6), on_demand, WAYS[EC2])
-    assert point == pytest.approx(9.05e6, rel=0.001)
-    assert usd(bill(ON_DEMAND, scenario(point))) == pytest.approx(usd(bill(EC2, scenario(point))))
-    large = WAYS["OpenAI text-embedding-3-large"]
+    """Short requests do, and those of 280 ms never; a larger hosted model costs more."""
+    on_demand = SERVED[ON_DEMAND]
+    assert break_even(PRICES, scenario(1e6, memory_mb=1769), on_demand, SERVED[FARGATE]) is None
+    short = {"seconds": 0.02, "memory_mb": 3538}
+    point = break_even(PRICES, scenario(1e6, **short), on_demand, SERVED[FARGATE])
+    for factor, is_dearer in ((0.98, False), (1.0, True), (1.1, True)):
+        served = scenario(factor * point, **short)
+        assert (usd(bill(ON_DEMAND, served)) > usd(bill(FARGATE, served))) is is_dearer
+    large = SERVED["OpenAI text-embedding-3-large"]
     assert break_even(PRICES, scenario(1e6), on_demand, large) is None
-    assert break_even(PRICES, scenario(1e6), WAYS[EC2], on_demand) == 1e3
+    assert break_even(PRICES, scenario(1e6), SERVED[FARGATE], on_demand) == 1e3
 
 
+@pytest.fixture
+def flat(monkeypatch):
+    """Let each hour have the same rate."""
+    monkeypatch.setattr(workload, "HOURLY", (1.0,))
+
+
+@pytest.mark.usefixtures("flat")
 def test_an_environment_serves_ten_requests_a_second():
     """Requests of 1 ms would fit a thousand times a second, and AWS allows ten."""
     requests = 100 * 730 * 3600
@@ -116,6 +101,7 @@ def test_an_environment_serves_ten_requests_a_second():
     assert busy_beyond(rate=100, seconds=0.001, environments=5) == pytest.approx(0.5)
 
 
+@pytest.mark.usefixtures("flat")
 def test_long_requests_need_an_environment_each():
     """At 100 requests in flight on average, the 99th percentile of a Poisson number is 124."""
     assert scenario(90 * 730 * 3600, 1.0).provisioned[0] == pytest.approx(124, abs=1)
@@ -128,12 +114,11 @@ def test_requests_beyond_the_provisioned_concurrency_follow_erlangs_formula():
     assert busy_beyond(rate=0, seconds=1.0, environments=1) == 0
 
 
-@pytest.mark.parametrize("shape", ["flat", "diurnal"])
-def test_provisioned_concurrency_stays_within_its_bounds(shape):
+def test_provisioned_concurrency_stays_within_its_bounds():
     """The minimum is billed without traffic, and what is beyond the maximum runs on demand."""
-    kept, beyond = scenario(1, 0.05, shape=shape, bounds=(5, 40)).provisioned
+    kept, beyond = scenario(1, 0.05, bounds=(5, 40)).provisioned
     assert kept == pytest.approx(5)
     assert beyond < 0.001
-    kept, beyond = scenario(1e12, 0.05, shape=shape, bounds=(5, 40)).provisioned
+    kept, beyond = scenario(1e12, 0.05, bounds=(5, 40)).provisioned
     assert kept == pytest.approx(40)
     assert 0.5 < beyond < 1
