@@ -1,16 +1,19 @@
 """Where models come from: a folder, a wheel or a hub, and the catalog of those that are known."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from model_compiler.model.folder import ModelFolder
 from model_compiler.source.catalog import CatalogEntry
+
+if TYPE_CHECKING:  # Programs that need only the catalog import no onnx.
+    from model_compiler.model.folder import ModelFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A model on this machine."""
 
-    folder: ModelFolder
+    folder: "ModelFolder"
     name: str
     #: The commit of the download; None for a folder.
     revision: str | None
