@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # `as` tells type checkers that a name is exported.
+    # `as` exports a name, for type checkers.
     from embedding_client._async_client import AsyncEmbeddingClient as AsyncEmbeddingClient
     from embedding_client._auth import ApiKeyAuth as ApiKeyAuth
     from embedding_client._auth import SigV4Auth as SigV4Auth
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from embedding_client._readers import Source as Source
     from embedding_client._responses import EmbeddedTexts as EmbeddedTexts
     from embedding_client._targets import invocation_event as invocation_event
+    from embedding_client.errors import AwsError as AwsError
     from embedding_client.errors import ConfigurationError as ConfigurationError
     from embedding_client.errors import CredentialsError as CredentialsError
     from embedding_client.errors import EmbeddingClientError as EmbeddingClientError
@@ -45,8 +46,9 @@ _NAMES = {
     "_async_client": "AsyncEmbeddingClient",
     "_auth": "ApiKeyAuth SigV4Auth",
     "_client": "EmbeddingClient",
-    "errors": "ConfigurationError CredentialsError EmbeddingClientError FileError ForbiddenError "
-    "RequestError ResponseError ServiceError ThrottledError UnreachableError VectorSpaceError",
+    "errors": "AwsError ConfigurationError CredentialsError EmbeddingClientError FileError "
+    "ForbiddenError RequestError ResponseError ServiceError ThrottledError UnreachableError "
+    "VectorSpaceError",
     "_file_embedding": "embed_file",
     "_flows": "RetryPolicy",
     "_index": "VectorIndex",

@@ -162,7 +162,7 @@ def _add_rerank(commands: Any) -> None:
         "Rank the texts of a file for a query, by the endpoint's reranker.",
         run="_embed_command.rerank",
     )
-    parser.add_argument("query", metavar="QUERY", help="what is searched for")
+    parser.add_argument("query", metavar="QUERY", help="the text to rank for")
     parser.add_argument(
         "file",
         type=Path,

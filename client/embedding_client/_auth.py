@@ -8,7 +8,7 @@ It works with every client built on httpx or httpx2, sync and async:
 botocore finds and refreshes the credentials (environment, profiles, SSO, roles, instance metadata).
 The region comes from the URL.
 
-API keys are for what is in front of an endpoint and for the server:
+API keys are for an API in front of an endpoint and for the server:
 
 EmbeddingClient(url, api_key=key)
 OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx.Client(auth=ApiKeyAuth(key)))
@@ -172,7 +172,7 @@ class SigV4AuthIfRefused(SigV4Auth):
     """Signs requests once a host has refused one without a signature, by 403.
 
     For hosts that are not AWS's: behind one may be a Function URL, or a server that takes no
-    signature. So nobody needs credentials that nobody asks for.
+    signature. So credentials are needed only where a host asks for them.
     """
 
     _is_refused = False

@@ -8,11 +8,7 @@ import botocore.exceptions
 import botocore.session
 from botocore.config import Config
 
-from embedding_client.errors import ConfigurationError, CredentialsError, EmbeddingClientError
-
-
-class AwsError(EmbeddingClientError):
-    """AWS refuses a request or does not answer, or what it has does not fit the command."""
+from embedding_client.errors import AwsError, ConfigurationError, CredentialsError
 
 
 def aws_client(

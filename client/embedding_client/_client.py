@@ -35,7 +35,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
     in a child of a process that has sent requests with it, it raises `ConfigurationError`.
 
     Args:
-        url: The Function URL, or the address of what is in front of it.
+        url: The Function URL, or the address of an API or a proxy in front of it.
         function: The function with its alias, such as `embedder:live`, instead of a URL. Requests
             then go by Lambda's Invoke, which a private network reaches by an interface endpoint.
         endpoint_url: The URL of Lambda's API for `function`, such as the interface endpoint's own
@@ -139,8 +139,8 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         """Rank passages for a query with a reranker. Return them, the best first.
 
         Args:
-            query: What is searched for.
-            passages: What is ranked: any iterable, of any length.
+            query: The text to rank for.
+            passages: The texts to rank: any iterable, of any length.
             top_k: The most passages to return; None returns all.
             truncate: Whether to cut the end of a passage that does not fit with the query. The
                 query is never cut. False refuses such a passage.
@@ -165,7 +165,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         """Encode texts with a sparse encoder. Return a vector for each, in order.
 
         Args:
-            texts: What is encoded: any iterable, of any length.
+            texts: The texts to encode: any iterable, of any length.
             prompt: The name of one of the model's prompts.
             top_k: Keep this many weights of a vector, the largest ones; None keeps all.
             threshold: Keep the weights of a vector that are at least this; None keeps all.

@@ -59,7 +59,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
 
 
 class _Announced(RetryPolicy):
-    """The default policy, which tells a reader that the first attempt has failed."""
+    """The default policy, which prints that the first attempt has failed."""
 
     def wait(self, attempt: int, headers: Mapping[str, str] | None = None) -> float | None:
         """Return the seconds to wait, as `RetryPolicy.wait` does."""

@@ -70,6 +70,18 @@ def embed_file(
     The vectors are stored in a checkpoint, `OUTPUT.part`, until all rows are embedded. After an
     error, Ctrl-C or a crash, the same call resumes from the checkpoint. No row is lost or
     duplicated. Only the requests that were in flight are sent again.
+
+    Args:
+        connect: Returns a client that accepts only a vector space, that of an earlier run, or None
+            for any. It is called if a row has no vector yet, and the client is closed.
+        source: The input.
+        output: A path with the suffix `.jsonl`, `.parquet` or `.npy`.
+        options: See `EmbedOptions`.
+        overwrite: Whether to replace an output that exists.
+        on_error: `stop` at a row that cannot be embedded, `skip` it, or write `null` as its vector.
+
+    Raises:
+        EmbeddingClientError: See `embedding_client.errors`.
     """
     outputs = Outputs(output)
     outputs.check(source, overwrite=overwrite)

@@ -239,7 +239,7 @@ class EmbeddingFlows:
         body: Callable[[Sequence[str]], bytes],
         read: Callable[..., tuple[_T, str]],
     ) -> Flow[list[_T]]:
-        """Send a batch, or its halves if it is too large. Return what was read of each response."""
+        """Send a batch, or its halves if it is too large. Return the result of each response."""
         count = len(batch.texts)
         response = yield from self._exchange("POST", path, body(batch.texts), count=count)
         if should_split(response, count=count):

@@ -46,7 +46,12 @@ _EXAMPLE = """For example: --filter '{"year": {"$gte": 2020}}'"""
 
 
 class VectorIndex:
-    """One index. Its methods raise `AwsError` if AWS refuses or does not answer."""
+    """An index of S3 Vectors. Its methods raise `AwsError` if AWS refuses or does not answer.
+
+    Args:
+        arn: The ARN of the index.
+        profile: A profile of AWS's configuration.
+    """
 
     def __init__(self, arn: str, *, profile: str | None = None) -> None:
         match = _ARN.fullmatch(arn)

@@ -32,7 +32,21 @@ def show_status(args: argparse.Namespace) -> int:
 def ingest_status(
     environment: str, *, role: str = "", region: str | None = None, profile: str | None = None
 ) -> dict[str, Any]:
-    """Return what is printed as JSON; `role` is "", or "Standby" for the index of `[standby]`."""
+    """Return the state of an environment's documents and their index.
+
+    Args:
+        environment: The name of a deployed environment.
+        role: An empty string, or `Standby` for the index of `[standby]`.
+        region: The environment's region; by default the configured one.
+        profile: A profile of AWS's configuration.
+
+    Returns:
+        The fields of `embed ingest status --json`.
+
+    Raises:
+        ConfigurationError: If the environment has no documents.
+        AwsError: If AWS refuses or does not answer.
+    """
     client = partial(aws_client, region=region, profile=profile)
     stack = f"EmbeddingKit-{environment}-Index"
     with aws_errors():

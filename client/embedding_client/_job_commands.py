@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
-from embedding_client._aws import AwsError
 from embedding_client._index import index_arn
 from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
 from embedding_client._operator_arguments import BATCH_VARIABLE, LOAD_VARIABLE
-from embedding_client.errors import ConfigurationError, counted
+from embedding_client.errors import AwsError, ConfigurationError, counted
 from embedding_client.progress import Bar
 
 #: The jobs of a command, the variable with their state machine, and its output.

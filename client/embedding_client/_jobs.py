@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from embedding_client._aws import AwsError, aws_client, aws_errors
-from embedding_client.errors import ConfigurationError
+from embedding_client._aws import aws_client, aws_errors
+from embedding_client.errors import AwsError, ConfigurationError
 
 _MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMachine:[\w-]+")
 #: The characters that Step Functions allows in a name, and its longest name.
@@ -44,7 +44,13 @@ class Execution(NamedTuple):
 
 
 class Executions:
-    """The executions of one state machine. Its methods raise `AwsError` if AWS refuses."""
+    """The executions of one state machine. Its methods raise `AwsError` if AWS refuses.
+
+    Args:
+        machine: The ARN of the state machine.
+        output: The output of the stack that has it, for the message about another ARN.
+        profile: A profile of AWS's configuration.
+    """
 
     def __init__(
         self, machine: str, *, output: str = "StateMachineArn", profile: str | None = None

@@ -129,7 +129,7 @@ def _add_index_commands(commands: Any) -> None:
     _add_follow(load, "load")
     load.set_defaults(json=False)
     _add_machine(load, LOAD_VARIABLE)
-    _add_job_commands(steps, "load", "what is loaded stays", LOAD_VARIABLE)
+    _add_job_commands(steps, "load", "the loaded vectors stay", LOAD_VARIABLE)
     for name, description in (
         ("show", "Print what an index accepts, and its vector space, as JSON."),
         ("count", "Count the vectors of an index: a request for each 1,000."),

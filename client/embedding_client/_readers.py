@@ -254,9 +254,18 @@ class Source:
     """A file with texts, or standard input.
 
     A row that cannot be embedded is yielded too, with the reason as its `problem`.
+
+    Args:
+        path: The file, or None for standard input.
+        kind: One of `formats`; by default the format of the file's name, or `text`.
+        column: The name of the field with the text.
+        name: The name in messages; by default the path.
+
+    Raises:
+        FileError: If the path is no file, or its format is unknown.
     """
 
-    #: The values of `kind`.
+    #: The formats that can be read.
     formats = FORMATS
 
     def __init__(

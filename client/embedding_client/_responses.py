@@ -268,7 +268,7 @@ def _fields(response: httpx.Response) -> Mapping[str, Any]:
 
 
 def read_json(body: bytes) -> object:
-    """Return the value, or None of what is not JSON."""
+    """Return the value, or None if the body is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

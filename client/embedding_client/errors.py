@@ -10,6 +10,7 @@ EmbeddingClientError
 │   │   └── ThrottledError      429: over the function's concurrency, or the limits of a key
 │   └── ServiceError            5xx, or an invalid response
 ├── VectorSpaceError            vectors of two vector spaces would be mixed
+├── AwsError                    an API of AWS refuses, does not answer, or lacks a resource
 └── FileError                   a file cannot be read or written
 """
 
@@ -102,6 +103,10 @@ class ServiceError(ResponseError):
 
 class VectorSpaceError(EmbeddingClientError):
     """Vectors of two vector spaces would be mixed, which cannot be compared."""
+
+
+class AwsError(EmbeddingClientError):
+    """An API of AWS refuses a request, does not answer, or has another resource than needed."""
 
 
 class FileError(EmbeddingClientError):

@@ -10,7 +10,7 @@ from embedding_client.errors import ConfigurationError
 
 Facts = Mapping[str, Any]
 
-#: Stands for what is not stated.
+#: The cell of a value that no source states.
 NOTHING = "–"
 #: Languages of XLM-RoBERTa or LaBSE. A model of many languages has its own list on its card.
 #: https://arxiv.org/abs/1911.02116, https://arxiv.org/abs/2007.01852

@@ -1,4 +1,4 @@
-"""Signatures and API keys: what is sent, and where."""
+"""Signatures and API keys: the headers, and the hosts that get them."""
 
 import asyncio
 import hashlib

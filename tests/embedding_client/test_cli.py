@@ -374,7 +374,7 @@ def test_search_prints_the_best_matches(embed, minilm_artifact, tmp_path):
     ],
 )
 def test_values_that_are_not_allowed_exit_with_status_2(embed, arguments, found):
-    """Whoever finds it: the parser, or the code that knows what is allowed."""
+    """The parser finds some, and the code that knows the allowed values finds others."""
     code, _, err = embed(*arguments)
     assert (code, found in err) == (2, True)
 

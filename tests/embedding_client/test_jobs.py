@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from embedding_client import _job_commands
-from embedding_client._aws import AwsError
 from embedding_client._jobs import (
     PRICED,
     PRICES,
@@ -30,7 +29,7 @@ from embedding_client._jobs import (
     parse_run,
     progress_of,
 )
-from embedding_client.errors import ConfigurationError
+from embedding_client.errors import AwsError, ConfigurationError
 from embedding_kit.prices import load_prices
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.jobs.local_s3 import LocalS3, local_s3

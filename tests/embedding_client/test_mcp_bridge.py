@@ -54,7 +54,7 @@ def test_an_endpoint_without_a_door_is_named(running):
 
 
 def test_expired_credentials_are_an_answer_and_the_next_message_is_sent(door):
-    """The bridge goes on when they are renewed."""
+    """The bridge continues when they are renewed."""
 
     class Renewed(SigV4Auth):
         expired = True
@@ -71,7 +71,7 @@ def test_expired_credentials_are_an_answer_and_the_next_message_is_sent(door):
 
 
 def test_an_endpoint_that_does_not_respond_is_an_answer(door):
-    """The agent learns of it, and the bridge goes on."""
+    """The agent learns of it, and the bridge continues."""
     first, second = answers("http://127.0.0.1:9", json.dumps(PING), json.dumps({**PING, "id": 2}))
     assert (first["id"], second["id"]) == (1, 2)
     assert "http://127.0.0.1:9/mcp did not respond" in first["error"]["message"]

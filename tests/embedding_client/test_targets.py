@@ -241,7 +241,7 @@ def test_the_address_may_be_configured(monkeypatch):
     ],
 )
 def test_arguments_must_name_one_endpoint(arguments, message):
-    """Otherwise the client is not made, and the message says what is wrong."""
+    """Otherwise the client is not made, and the message gives the reason."""
     with pytest.raises(ConfigurationError, match=message):
         EmbeddingClient(**arguments)
 

@@ -1,4 +1,4 @@
-"""What is around the endpoint: its alarms and logs, and the parts that an environment may have."""
+"""The alarms and logs of an endpoint, and the parts that an environment may have."""
 
 import json
 import re

@@ -135,7 +135,7 @@ def grants(*actions, principal=ROLE):
 
 
 def permitted(aws, policy, simulated, account=ACCOUNT):
-    """Answer what is known of a caller's permissions; None may not be read."""
+    """Answer with a caller's permissions; None may not be read."""
     deployed(aws, caller={"arn": ROLE, "account": account})
     if policy is None:
         aws.refuses("lambda", "get_policy")
@@ -203,7 +203,7 @@ UNREAD = "no permission for lambda:GetPolicy, iam:SimulatePrincipalPolicy"
 def test_a_refused_deployer_may_lack_permissions(
     aws, snapshot, *, status, deployer, policy, simulated, state, words
 ):
-    """What is granted and refused has another cause; what may not be read is named."""
+    """A refusal despite the grants has another cause; unreadable permissions are named."""
     permitted(aws, policy, simulated)
     found = check_permissions(snapshot(answering(status), deployer=deployer))
     assert (found.state, found.found.startswith(words)) == (state, True)

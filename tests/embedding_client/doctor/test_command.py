@@ -100,7 +100,7 @@ def test_only_the_state_has_a_color():
 
 @pytest.mark.parametrize(("count", "state"), [(1, OK), (2, WARNING), (3, FAILED), (4, FAILED)])
 def test_the_state_for_programs_is_the_worst(count, state):
-    """What was skipped is not failed."""
+    """A skipped check has not failed."""
     found = as_json(RESULTS[:count], url=URL, environment=None)
     assert found["state"] == state
     assert json.loads(json.dumps(found))["checks"][0] == {

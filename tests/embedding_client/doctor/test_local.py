@@ -66,7 +66,7 @@ def test_without_credentials_everything_else_is_skipped(doctor):
     ],
 )
 def test_invalid_arguments(arguments, status, words, command, monkeypatch):
-    """One line says what is wrong."""
+    """One line gives the reason."""
     monkeypatch.delenv("EMBEDDING_URL", raising=False)
     code, _, err = command("doctor", *arguments)
     assert (code, words in err) == (status, True)

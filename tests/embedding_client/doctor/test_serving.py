@@ -221,7 +221,7 @@ def test_the_limit_is_the_reserved_concurrency(aws, snapshot):
 
 
 def test_without_it_the_limit_is_the_accounts(aws, snapshot):
-    """What is reserved for others is not in it."""
+    """The capacity that others reserve is not in it."""
     deployed(aws)
     aws.answers("lambda", "get_function_concurrency", {})
     limits = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900}
@@ -268,7 +268,7 @@ SUSPENDED = {
     ],
 )
 def test_provisioned_concurrency(aws, snapshot, *, configs, target, spilled, state, words):
-    """What is allocated, whether it scales, and the requests beyond it."""
+    """The allocation, whether it scales, and the requests beyond it."""
     deployed(aws)
     listed = {"ProvisionedConcurrencyConfigs": configs}
     aws.answers("lambda", "list_provisioned_concurrency_configs", listed)

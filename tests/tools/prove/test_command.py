@@ -1,6 +1,6 @@
 """The environment and the order of a run, its refusals, and the state after an interruption.
 
-The scripts are stand-ins, and so are the measurements: the rehearsal has real ones.
+The scripts and the measurements are fakes: the rehearsal has real ones.
 """
 
 import io
@@ -140,7 +140,7 @@ def test_nothing_happens_without_a_yes(root, monkeypatch):
 
 
 def test_the_same_command_goes_on(root, capsys, monkeypatch):
-    """After Ctrl-C in a measurement, what was measured is not measured again. A no keeps it."""
+    """After Ctrl-C in a measurement, finished ones are not repeated. A no keeps them."""
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     (root / "broken").touch()
     assert prove.main(["dev", "--yes"]) == 130

@@ -1,4 +1,4 @@
-"""What is read from Lambda's reports, and what AWS may refuse; the rehearsal does the rest."""
+"""The values of Lambda's reports, and requests that AWS may refuse; the rehearsal does the rest."""
 
 import base64
 import io
@@ -27,7 +27,7 @@ TEXT = (
 
 
 class _Aws:
-    """Lambda, logs and S3 Vectors with one function; it keeps what it is asked."""
+    """Lambda, logs and S3 Vectors with one function; it keeps the requests."""
 
     def __init__(self, logs=lambda _: _record(JSON), error: ClientError | None = None) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
