@@ -5,9 +5,10 @@ because a pipeline must not continue with the next environment. It is not 1, bec
 the deploy has failed and can be tried again.
 """
 
-import subprocess
+import os
 import sys
 
+from embedding_client import cli
 from stacks.environment import EnvironmentSettings
 
 #: The exit status of a deploy that succeeded, with a failed check.
@@ -20,22 +21,19 @@ def check_up(environment: EnvironmentSettings) -> int:
     name, region = environment.name, environment.region
     # The release check of this deploy has compared the vector space with the one before.
     # The role that deploys does not have to be a caller.
-    doctor = ["embed", "doctor", "--environment", name, "--accept-vector-space", "--deployer"]
+    doctor = ["doctor", "--environment", name, "--accept-vector-space", "--deployer"]
     if region:
         doctor += ["--region", region]
-    sys.stdout.flush()
-    try:
-        status = subprocess.run(doctor, check=False).returncode  # noqa: S603 - no input of others
-    except KeyboardInterrupt:  # The doctor got the same signal.
-        status = _INTERRUPTED
-    if status == 0:
-        return 0
+    status = cli.run(doctor)
     if status == _INTERRUPTED:
-        print(f"{name} is deployed; the doctor was stopped", file=sys.stderr)
-        return status
-    print(
-        f"error: {name} is deployed, but a check has failed: see the report above. To check again: "
-        f"embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
-        file=sys.stderr,
-    )
-    return DEPLOYED_WITH_FAILED_CHECK
+        print(f"{name} is deployed; the doctor was stopped", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        # A normal exit would wait for the doctor's open requests.
+        os._exit(status)
+    if status:
+        print(
+            f"error: {name} is deployed, but a check has failed: see the report above. To check "
+            f"again: embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
+            file=sys.stderr,
+        )
+    return DEPLOYED_WITH_FAILED_CHECK if status else 0
