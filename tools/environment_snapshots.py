@@ -145,9 +145,10 @@ def _without_s3(source: _Source, empty: Path) -> _Source:
     return source.model_copy(update=changes)
 
 
-def _built(model: Model) -> dict[str, str]:
+def _built(model: Model) -> dict[str, Any]:
     """Return the choices that an image or a zip is built with."""
-    arguments = build_arguments(model)
+    arguments: dict[str, Any] = dict(build_arguments(model))
+    arguments["MODELS"] = json.loads(arguments["MODELS"])
     if "FILES" in arguments:
         arguments["FILES"] = "<asset>"
     if model.hub_token_variable:

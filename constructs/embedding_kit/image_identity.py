@@ -7,88 +7,96 @@ settings need none.
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model, ModelSource, VectorIndexSettings, index_dimension
+from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.index import TEXT_KEY
-from embedding_kit.settings.model import s3_place
+from embedding_kit.settings.model import COMPANIONS, s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
 #: Before the target of an image of the second model, where images are named by their targets.
 STANDBY = "standby-"
-#: The build arguments that decide the model and its vectors, and the setting of each.
-_COMPARED = {
-    "MODEL": "name",
-    "REVISION": "revision",
-    "PRECISION": "precision",
-    "DIMENSIONS": "dimensions",
-    "ROUTE": "route",
-    "FILES": "the files of folder and index",
-    "RERANKER": "and [reranker]",
-    "SPARSE": "and [sparse]",
-}
-_BASE_IMAGE = "BASE_IMAGE"
+#: The label, and the build argument, of each part of what an image is built from.
+_MODELS, _FILES, _BASE_IMAGE = "models", "files", "base_image"
+#: Choices that no vector depends on; the files of a folder have a label of their own.
+_NOT_COMPARED = {"accept_license", "folder"}
 #: Hexadecimal digits that tell the indexes of one stack apart.
 _DIGITS = 8
+
+
+def models_json(model: Model, *, here: bool = False) -> str:
+    """Return the file from which the compiler makes all that a function serves.
+
+    Paths are those of the image's build, or of this machine, if the build is `here`.
+    """
+    models: dict[str, Any] = {}
+    for table, source in model.tables.items():
+        models[table] = source.choices
+        if source.folder:
+            place = str(source.folder.resolve()) if here else f"sources/{table}"
+            models[table]["folder"] = place
+    if model.index:
+        place = str(model.index.resolve()) if here else f"sources/texts/{model.index.name}"
+        models["texts"] = place
+        if model.route == "query":
+            models["documents"] = models["model"] | {"route": "document"}
+    return json.dumps(models)
 
 
 def build_arguments(model: Model) -> dict[str, str]:
     """Return the Dockerfile's arguments for a model."""
     arguments = {
-        "MODEL": model.name,
-        "REVISION": model.revision,
-        "PRECISION": model.precision,
-        "ACCEPT_LICENSE": model.accept_license,
-        "DIMENSIONS": ",".join(map(str, model.dimensions)),
-        "ROUTE": model.route,
+        _MODELS: models_json(model),
+        _FILES: files_digest(model.files),
         _BASE_IMAGE: model.base_image,
-        "TEXTS": model.index.name if model.index else None,
-        "FILES": files_digest(model.files),
     }
-    for table, source in model.companions.items():
-        arguments[table.upper()] = " ".join([source.name, *source_choices(source)])
-        arguments["MODELS"] = "models-together"
-    return {name: value for name, value in arguments.items() if value}
-
-
-def source_choices(source: ModelSource) -> list[str]:
-    """Return the compiler's arguments that every model may have."""
-    options = {
-        "--revision": source.revision,
-        "--precision": source.precision,
-        "--accept-license": source.accept_license,
-    }
-    return [word for name, value in options.items() if value for word in (name, value)]
+    return {name.upper(): value for name, value in arguments.items() if value}
 
 
 def model_labels(model: Model) -> dict[str, str]:
     """Return the labels of what is built from the settings, without that of the target."""
-    arguments = build_arguments(model)
-    names = [*_COMPARED, _BASE_IMAGE]
-    return {f"{LABEL}{name.lower()}": arguments[name] for name in names if name in arguments}
+    return {f"{LABEL}{name.lower()}": value for name, value in build_arguments(model).items()}
 
 
-def compare_labels(labels: dict[str, str], model: Model, table: str = "model") -> list[str]:
+def compare_labels(labels: Mapping[str, str], model: Model, table: str = "model") -> list[str]:
     """Return how a built image differs from the settings, one difference a line.
 
     A base image that the settings do not pin is not compared: any is allowed. `table` has the
     settings in the environment's file.
     """
-    wanted = build_arguments(model)
-    compared = dict(_COMPARED)
-    if model.base_image:
-        compared[_BASE_IMAGE] = "base_image"
-    differences = []
-    for argument, setting in compared.items():
-        found = labels.get(f"{LABEL}{argument.lower()}", "")
-        allowed = wanted.get(argument, "")
-        if found != allowed:
-            differences.append(
-                f"[{table}] {setting}: found: {found or 'not set'}; allowed: {allowed or 'not set'}"
-            )
-    return differences
+    found, allowed = _compared(labels), _compared(model_labels(model))
+    if not model.base_image:
+        found.pop(_BASE_IMAGE, None)
+    return [
+        f"[{table}] {setting}: found: {found.get(setting, 'not set')}; "
+        f"allowed: {allowed.get(setting, 'not set')}"
+        for setting in allowed | found
+        if found.get(setting) != allowed.get(setting)
+    ]
+
+
+def _compared(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what decides the model and its vectors, by the settings of an environment's file."""
+    models = json.loads(labels.get(f"{LABEL}{_MODELS}", "{}"))
+    compared = {
+        setting: ",".join(map(str, value)) if isinstance(value, list) else value
+        for setting, value in models.get("model", {}).items()
+        if setting not in _NOT_COMPARED
+    }
+    compared["the files of folder and index"] = labels.get(f"{LABEL}{_FILES}")
+    for table in COMPANIONS:
+        choices = models.get(table, {})
+        words = [choices.get("name")]
+        words += [
+            f"--{name} {choices[name]}" for name in choices if name not in {"name", *_NOT_COMPARED}
+        ]
+        compared[f"and [{table}]"] = " ".join(filter(None, words))
+    compared[_BASE_IMAGE] = labels.get(f"{LABEL}{_BASE_IMAGE}")
+    return {setting: value for setting, value in compared.items() if value}
 
 
 def model_identity(model: Model) -> list[str | None]:
@@ -153,27 +161,8 @@ def build_command(model: Model, *options: str) -> list[str]:
 
 def model_arguments(model: Model) -> list[str]:
     """Return the builder's arguments for a model."""
-    command = model_choices(model)
-    for table, source in {"": model, **model.companions}.items():
-        if source.folder:
-            option = f"--{table}-folder" if table else "--folder"
-            command += [option, str(source.folder.resolve())]
-    if model.index:
-        command += ["--texts", str(model.index.resolve())]
+    arguments = [models_json(model, here=True)]
     # Only the variable's name: its value is read when the zip is built.
     if model.hub_token_variable:
-        command += ["--hub-token-variable", model.hub_token_variable]
-    return command
-
-
-def model_choices(model: Model) -> list[str]:
-    """Return the arguments that change the zip and name no path of this machine."""
-    words = [model.name, *source_choices(model)]
-    if model.dimensions:
-        words += ["--dimensions", ",".join(map(str, model.dimensions))]
-    if model.route:
-        words += ["--route", model.route]
-    for table, source in model.companions.items():
-        words += [f"--{table}", source.name]
-        words += [word.replace("--", f"--{table}-", 1) for word in source_choices(source)]
-    return words
+        arguments += ["--hub-token-variable", model.hub_token_variable]
+    return arguments

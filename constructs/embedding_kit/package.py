@@ -31,15 +31,10 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.image_identity import (
-    build_arguments,
-    files_digest,
-    model_arguments,
-    model_choices,
-)
+from embedding_kit.image_identity import build_arguments, files_digest, model_arguments, models_json
 from embedding_kit.permissions import READ_KEY, grant
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model, ModelSource
+from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.compatibility import check_server
 from embedding_kit.storage import ARTIFACTS, bootstrap_value
@@ -118,8 +113,9 @@ def build_secrets(model: Model, variables: Mapping[str, str]) -> dict[str, str]:
 
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
-    named: dict[str, ModelSource] = {"folder": model, **model.companions}
-    contexts = {name: str(source.folder) for name, source in named.items() if source.folder}
+    contexts = {
+        table: str(source.folder) for table, source in model.tables.items() if source.folder
+    }
     if model.index:
         contexts["texts"] = str(model.index.parent)
     return {
@@ -197,7 +193,7 @@ class ArtifactInS3(Construct):
         made_from = [
             compiler.asset_hash,
             files_digest([source.folder for source in model.sources if source.folder]),
-            *model_choices(model),
+            models_json(model.model_copy(update={"index": None})),
         ]
         published = _publish(
             recipe,
@@ -238,7 +234,7 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     # The copy in the assembly is what is built, whatever changes before the deploy.
     recipe = _staged(scope, "Recipe", _ZIP_FILES)
     options = [] if with_artifact else ["--without-artifact"]
-    made_from = [recipe.asset_hash, files_digest(model.files), *model_choices(model), *options]
+    made_from = [recipe.asset_hash, files_digest(model.files), models_json(model), *options]
     published = _publish(recipe, model, made_from, options=options, shown="zip of the function")
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
     rule = "Annotation::@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified"

@@ -1,6 +1,7 @@
 """Builds the zip of a function from its parts: the command line of `build_zip.py`."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -12,21 +13,10 @@ from pathlib import Path
 
 from zip_builder import ZipError
 from zip_builder.cache import clean, code_digest, default_cache, digest_of, kept
-from zip_builder.model import (
-    ModelChoice,
-    build_artifacts,
-    build_index,
-    build_object,
-    manifests_in,
-    needs_tokenizers,
-)
+from zip_builder.model import Models, build_models, build_object, manifests_in, needs_tokenizers
 from zip_builder.tree import build_code, build_dependencies, write_zip
 
 _RECIPE = Path(__file__).resolve().parents[1]
-#: The other kinds of models by their tables in the settings: the tasks that they are compiled for.
-_COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
-#: The choices that each model has.
-_OF_EACH = ("revision", "precision", "accept_license", "folder")
 #: Variables with the file of certificates that pip, or the hub's client, trusts: the first that is
 #: set is given to both, as to the image's build.
 CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
@@ -40,21 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="build_zip.py",
         description="Build the zip of a function for Lambda's Python, and print its path.",
     )
-    parser.add_argument("name", metavar="model", help="a model of the catalog, or of the hub")
-    parser.add_argument("--revision")
-    parser.add_argument("--precision", choices=["int8", "fp32"])
-    parser.add_argument("--accept-license", metavar="NAME")
-    parser.add_argument("--dimensions", metavar="N,N")
-    parser.add_argument("--route", choices=["query", "document"])
-    parser.add_argument("--folder", type=Path, help="the model's own folder")
-    for table, task in _COMPANIONS.items():
-        group = parser.add_argument_group(f"the model that can {task} in the same function")
-        group.add_argument(f"--{table}", metavar="MODEL")
-        group.add_argument(f"--{table}-revision")
-        group.add_argument(f"--{table}-precision", choices=["int8", "fp32"])
-        group.add_argument(f"--{table}-accept-license", metavar="NAME")
-        group.add_argument(f"--{table}-folder", type=Path)
-    parser.add_argument("--texts", type=Path, help="the texts of the search index")
+    parser.add_argument(
+        "models",
+        metavar="MODELS",
+        type=json.loads,
+        help='the content of models.json with absolute paths: {"model": {"name": "..."}}',
+    )
     parser.add_argument("--hub-token-variable", metavar="NAME")
     parser.add_argument(
         "--machine", choices=["aarch64", "x86_64"], default="aarch64", help="default: %(default)s"
@@ -68,17 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
     asked = parser.parse_args(arguments)
-    choice = _choice(asked)
+    models = Models(asked.models, asked.hub_token_variable)
     if file := next((os.environ[name] for name in CERTIFICATES if os.environ.get(name)), None):
         # The programs below inherit it; pip's own variable alone fails with some versions of pip.
         os.environ["SSL_CERT_FILE"] = file
     try:
         cache = asked.cache.resolve()
         if asked.artifact_object:
-            built = build_artifact_object(choice, recipe=_RECIPE, cache=cache)
+            built = build_artifact_object(models, recipe=_RECIPE, cache=cache)
         else:
             built = build_zip(
-                choice,
+                models,
                 recipe=_RECIPE,
                 cache=cache,
                 machine=asked.machine,
@@ -95,25 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _choice(asked: argparse.Namespace) -> ModelChoice:
-    own = {
-        name: getattr(asked, name)
-        for name in ("name", *_OF_EACH, "dimensions", "route", "hub_token_variable")
-    }
-    companions = {
-        task: ModelChoice(
-            name=getattr(asked, table),
-            hub_token_variable=asked.hub_token_variable,
-            **{name: getattr(asked, f"{table}_{name}") for name in _OF_EACH},
-        )
-        for table, task in _COMPANIONS.items()
-        if getattr(asked, table)
-    }
-    return ModelChoice(**own, texts=asked.texts and asked.texts.resolve(), companions=companions)
-
-
 def build_zip(
-    choice: ModelChoice,
+    models: Models,
     *,
     recipe: Path,
     cache: Path,
@@ -127,9 +91,9 @@ def build_zip(
     """
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
-    with _step(f"compiling {choice.name}"):
-        artifact = build_artifacts(choice, recipe=recipe, cache=cache)
-        index = build_index(choice, artifact, recipe=recipe, cache=cache)
+    with _step(f"compiling {models.name}"):
+        compiled = build_models(models, recipe=recipe, cache=cache)
+    artifact, index = compiled / "artifact", compiled / "index"
     with _step(f"getting the packages for {machine}"):
         dependencies = build_dependencies(
             recipe=recipe, cache=cache, machine=machine, with_tokenizers=needs_tokenizers(artifact)
@@ -148,22 +112,23 @@ def build_zip(
                     place.parent.mkdir(exist_ok=True)
                     shutil.copy(file, place)
             parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
-            write_zip(parts | ({"index": index} if index else {}), archive)
+            write_zip(parts | ({"index": index} if index.is_dir() else {}), archive)
 
     made_from = [recipe / name for name in ("embedder", "jobs", "zip_builder")]
-    names = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
+    names = [compiled.name, dependencies.parents[1].name]
     if not with_artifact:
         names.append("artifact in S3")
     with _step("writing the zip"):
         return kept(cache, f"zips/{digest_of(*names, code_digest(*made_from))}.zip", build)
 
 
-def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
+def build_artifact_object(models: Models, *, recipe: Path, cache: Path) -> Path:
     """Return the artifact as one file for S3; build it unless it is in the cache."""
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
-    with _step(f"compiling {choice.name} for S3"):
-        return build_object(build_artifacts(choice, recipe=recipe, cache=cache), cache=cache)
+    with _step(f"compiling {models.name} for S3"):
+        compiled = build_models(models.without_texts(), recipe=recipe, cache=cache)
+        return build_object(compiled / "artifact", cache=cache)
 
 
 @contextmanager

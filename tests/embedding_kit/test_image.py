@@ -13,10 +13,10 @@ from embedding_kit import Model, ModelSource, package, programs
 from embedding_kit.image_identity import files_digest
 from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
+from model_compiler import command
+from model_compiler.files.models_file import ModelsFile
 from model_compiler.routes import ROUTES
 from zip_builder.build import CERTIFICATES
-
-RECIPE = (image_folder() / "Dockerfile").read_text()
 
 
 @pytest.fixture
@@ -48,63 +48,67 @@ def model_folder(tmp_path) -> Path:
     return folder
 
 
+def _models(source: dict) -> dict[str, Any]:
+    """Return the content of models.json, which the image's build gets as an argument."""
+    return json.loads(source["dockerBuildArgs"]["MODELS"])
+
+
 @pytest.mark.parametrize(
-    ("settings", "arguments"),
+    "choices",
     [
         # The compiler chooses the precision.
-        ({}, {}),
-        (
-            {"precision": "fp32", "accept_license": "gemma"},
-            {"PRECISION": "fp32", "ACCEPT_LICENSE": "gemma"},
-        ),
-        ({"revision": "a" * 40}, {"REVISION": "a" * 40}),
-        ({"dimensions": (768, 512, 256, 128)}, {"DIMENSIONS": "768,512,256,128"}),
+        {},
+        {"precision": "fp32", "accept_license": "gemma"},
+        {"revision": "a" * 40},
+        {"dimensions": [768, 512, 256, 128]},
+        {"route": "document"},
     ],
 )
-def test_the_models_settings_are_build_arguments(docker_image, settings, arguments):
-    """Each model is built into its own image, from the same Dockerfile."""
-    _, source = docker_image(Model(name="mine/model", **settings))
-    assert source["dockerBuildArgs"] == {"MODEL": "mine/model", **arguments}
+def test_each_choice_of_a_model_reaches_the_compiler(docker_image, tmp_path, choices):
+    """It has the name of the setting and of the compiler's option, and makes another image."""
+    model = Model.model_validate({"name": "mine/model", **choices})
+    name, source = docker_image(model)
+    assert source["dockerBuildArgs"].keys() == {"MODELS"}
     assert source["platform"] == "linux/arm64"
-    assert all(f"${name}" in RECIPE for name in source["dockerBuildArgs"])
-    assert 'if [ -n "$REVISION" ]; then set -- "$@" --revision "$REVISION"; fi' in RECIPE
+    assert _models(source) == {"model": {"name": "mine/model", **choices}}
+    file = tmp_path / "models.json"
+    file.write_text(source["dockerBuildArgs"]["MODELS"])
+    words = ModelsFile.read(file).models["model"].options
+    assert command._parser().parse_args(["compile", "mine/model", *words])
+    assert (name == docker_image(Model(name="mine/model"))[0]) is (not choices)
 
 
-def test_a_route_reaches_the_compiler(docker_image, model_folder):
-    """An image has one part of a Router, and the parts' images differ."""
-    made = [
-        docker_image(Model.model_validate({"folder": model_folder, "route": route}))
-        for route in ROUTES
-    ]
-    assert [source["dockerBuildArgs"]["ROUTE"] for _, source in made] == [*ROUTES]
-    assert made[0][0] != made[1][0]
-    assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in RECIPE
-    # Both routes' indexes are made with the artifact of documents.
-    other = 'documents=documents && python -m model_compiler "$MODEL" --output documents "$@"'
-    assert f'if [ "$ROUTE" = query ]; then \\\n              {other} --route document; ' in RECIPE
-    assert '--artifact "$documents" --output layer/var/task/index' in RECIPE
-
-
-def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_folder):
-    """Its name and options are one argument; without it no argument selects the stage."""
+def test_all_models_of_a_function_are_in_one_file(docker_image, model_folder):
+    """Paths are those of the build, so that the image is the same on every machine."""
     ranker = ModelSource(name="acme/ranker", folder=model_folder, precision="fp32")
-    model = Model(name="acme/model")
-    alone, source = docker_image(model)
-    pair, of_pair = docker_image(model.model_copy(update={"reranker": ranker}))
     splade = ModelSource(name="acme/splade")
-    _, of_three = docker_image(model.model_copy(update={"reranker": ranker, "sparse": splade}))
-    assert of_three["dockerBuildArgs"] == of_pair["dockerBuildArgs"] | {"SPARSE": "acme/splade"}
-    assert not source["dockerBuildArgs"].keys() & {"MODELS", "RERANKER", "SPARSE"}
-    assert of_pair["dockerBuildArgs"] == source["dockerBuildArgs"] | {
-        "MODELS": "models-together",
-        "RERANKER": "acme/ranker --precision fp32",
-        "FILES": files_digest([model_folder]),
+    model = Model(name="acme/model")
+    alone, _ = docker_image(model)
+    three, source = docker_image(model.model_copy(update={"reranker": ranker, "sparse": splade}))
+    assert alone != three
+    assert source["dockerBuildContexts"] == {"reranker": str(model_folder)}
+    assert source["dockerBuildArgs"]["FILES"] == files_digest([model_folder])
+    assert _models(source) == {
+        "model": {"name": "acme/model"},
+        "reranker": {"name": "acme/ranker", "precision": "fp32", "folder": "sources/reranker"},
+        "sparse": {"name": "acme/splade"},
     }
-    assert of_pair["dockerBuildContexts"] == {"reranker": str(model_folder)}
-    assert alone != pair
-    assert "\nARG MODELS=model\n" in RECIPE
-    assert "\nFROM model AS models-together\n" in RECIPE
-    assert "\nFROM $MODELS AS models\n" in RECIPE
+
+
+def test_the_index_of_a_routers_queries_needs_its_documents(docker_image, tmp_path):
+    """The other route is compiled too, and only for the index."""
+    texts = tmp_path / "faq.txt"
+    texts.write_text("a text")
+    routes = {
+        route: _models(
+            docker_image(
+                Model.model_validate({"name": "acme/pair", "route": route, "index": texts})
+            )[1]
+        )
+        for route in ROUTES
+    }
+    assert "documents" not in routes["document"]
+    assert routes["query"]["documents"] == routes["document"]["model"]
 
 
 def test_a_server_runs_one_model():
@@ -167,8 +171,8 @@ def test_certificates_are_the_first_of_three_variables(tmp_path):
 def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):
     """Other weights give another image; the same weights in another folder do not."""
     before, source = docker_image(Model(name="mine/tuned", folder=model_folder))
-    assert source["dockerBuildContexts"] == {"folder": str(model_folder)}
-    assert source["dockerBuildArgs"]["MODEL"] == "mine/tuned"
+    assert source["dockerBuildContexts"] == {"model": str(model_folder)}
+    assert _models(source)["model"] == {"name": "mine/tuned", "folder": "sources/model"}
     moved = tmp_path / "moved"
     shutil.copytree(model_folder, moved)
     assert docker_image(Model(name="mine/tuned", folder=moved))[0] == before
@@ -181,7 +185,7 @@ def test_the_indexs_texts_make_the_image(docker_image, tmp_path):
     texts = tmp_path / "faq.json"
     texts.write_text('["one"]')
     before, source = docker_image(Model(name="any/model", index=texts))
-    assert source["dockerBuildArgs"]["TEXTS"] == "faq.json"
+    assert _models(source)["texts"] == "sources/texts/faq.json"
     assert source["dockerBuildContexts"] == {"texts": str(tmp_path)}
     texts.write_text('["two"]')
     assert docker_image(Model(name="any/model", index=texts))[0] != before

@@ -114,38 +114,22 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
         return _built(synthesize_zip(model)[2])
 
     (one, command), (same, _) = build("one", "a\n"), build("two", "a\n")
-    assert command[2:] == [
-        "mine",
-        *("--folder", str(tmp_path / "one" / "model")),
-        *("--texts", str(tmp_path / "one" / "faq.txt")),
-    ]
+    assert json.loads(command[2]) == {
+        "model": {"name": "mine", "folder": str(tmp_path / "one" / "model")},
+        "texts": str(tmp_path / "one" / "faq.txt"),
+    }
     assert one == same != build("three", "b\n")[0]
 
 
-def test_every_choice_reaches_the_command(tmp_path):
-    """The builder gets an image's arguments, those of a second model after its table's name."""
-    model = Model(
-        name="acme/pair",
-        revision="0" * 40,
-        precision="int8",
-        accept_license="gemma",
-        dimensions=(768, 256),
-        route="document",
-        hub_token_variable="HF_TOKEN",
-    )
-    assert build_command(model)[2:] == [
-        "acme/pair",
-        *("--revision", "0" * 40),
-        *("--precision", "int8"),
-        *("--accept-license", "gemma"),
-        *("--dimensions", "768,256"),
-        *("--route", "document"),
-        *("--hub-token-variable", "HF_TOKEN"),
-    ]
+def test_the_command_has_the_models_and_the_name_of_the_tokens_variable(tmp_path):
+    """The builder gets the models of an image's build, with the folders of this machine."""
+    model = Model(name="acme/pair", route="document", hub_token_variable="HF_TOKEN")
+    _, _, models, *words = build_command(model)
+    assert json.loads(models) == {"model": {"name": "acme/pair", "route": "document"}}
+    assert words == ["--hub-token-variable", "HF_TOKEN"]
     ranker = ModelSource(name="acme/ranker", folder=tmp_path, precision="fp32")
-    assert build_command(Model(name="acme/model", reranker=ranker))[2:] == [
-        "acme/model",
-        *("--reranker", "acme/ranker"),
-        *("--reranker-precision", "fp32"),
-        *("--reranker-folder", str(tmp_path)),
-    ]
+    (models,) = build_command(Model(name="acme/model", reranker=ranker))[2:]
+    assert json.loads(models) == {
+        "model": {"name": "acme/model"},
+        "reranker": {"name": "acme/ranker", "precision": "fp32", "folder": str(tmp_path)},
+    }

@@ -213,7 +213,8 @@ def test_each_image_goes_to_the_environments_own_repository(synthesized, name, s
     assert destination["repositoryName"] == "embedding-kit-dev"
     source = image["source"]
     assert (source.get("dockerBuildTarget"), source["platform"]) == (target, "linux/arm64")
-    assert source["dockerBuildArgs"] == {"MODEL": "sentence-transformers/all-MiniLM-L6-v2"}
+    models = {"model": {"name": "sentence-transformers/all-MiniLM-L6-v2"}}
+    assert json.loads(source["dockerBuildArgs"]["MODELS"]) == models
 
 
 @pytest.mark.parametrize("name", ["batch", "index"])

@@ -47,7 +47,7 @@ def test_a_new_file_gets_a_snapshot(check, folder):
     """The first run writes it and says so, and the next compares with it, whatever the code."""
     assert check() == (0, f"dev: wrote {KEPT}; look at it and commit it\n", "")
     text = (folder.parent / KEPT).read_text()
-    assert "MODEL: BAAI/bge-small-en-v1.5" in text
+    assert "model: {name: BAAI/bge-small-en-v1.5}" in text
     assert "ImageUri: images:<asset>" in text
     same = (0, f"dev: as in {KEPT}\n", "")
     assert check(synthesize=lambda environment: stacks(environment, "other")) == same

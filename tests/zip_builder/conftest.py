@@ -8,19 +8,34 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "lambda_image"
-#: The compiler's part of the recipe: it writes an artifact, and counts that it ran.
+#: The compiler's part of the recipe: it writes the artifacts that are not there yet, counts that it
+#: did, and puts them together.
 COMPILER = """
-import json, sys
+import json, shutil, sys
 from pathlib import Path
 words = sys.argv[1:]
-folder = Path(words[words.index("--output") + 1])
-folder.mkdir()
-files = {"model.onnx.data": {}}
-manifest = {"tokenizer": {"kind": "wordpiece"}, "said": words[3:], "files": files}
-(folder / "manifest.json").write_text(json.dumps(manifest))
-(folder / "model.onnx.data").write_bytes(bytes(1000))
-with (Path(__file__).parents[2] / "runs.log").open("a") as log:
-    log.write(" ".join(words) + chr(10))
+models = json.loads(Path(words[1]).read_text())
+texts = models.pop("texts", None)
+folders = {key: Path(words[words.index("--artifacts") + 1], key) for key in models}
+for key, folder in folders.items():
+    if folder.exists():
+        continue
+    folder.mkdir(parents=True)
+    files = {"model.onnx.data": {}}
+    manifest = {"tokenizer": {"kind": "wordpiece"}, "said": models[key], "files": files}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "model.onnx.data").write_bytes(bytes(1000))
+    with (Path(__file__).parents[2] / "runs.log").open("a") as log:
+        log.write(models[key]["name"] + chr(10))
+if "--output" in words:
+    output = Path(words[words.index("--output") + 1])
+    served = {key: folder for key, folder in folders.items() if key != "documents"}
+    for key, folder in served.items():
+        shutil.copytree(folder, output / "artifact" / ("" if len(served) == 1 else key))
+    if len(served) > 1:
+        (output / "artifact" / "artifacts.json").write_text("{}")
+    if texts:
+        shutil.copytree(folders.get("documents", folders["model"]), output / "index")
 """
 
 

@@ -17,11 +17,11 @@ from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip
 from zip_builder.cache import default_cache
-from zip_builder.model import ModelChoice
+from zip_builder.model import Models
 from zip_builder.tree import find_python
 
 RECIPE = Path(__file__).resolve().parents[2] / "lambda_image"
-CHOICE = ModelChoice(name="all-MiniLM-L6-v2")
+MODELS = Models({"model": {"name": "all-MiniLM-L6-v2"}})
 BODY = {"text": "first things first"}
 #: What Lambda does with the function: an initialization, then an invocation.
 PROGRAM = """
@@ -50,9 +50,9 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact, tmp_path, with_arti
     """
     cache = default_cache()
     archive = build_zip(
-        CHOICE, recipe=RECIPE, cache=cache, machine=platform.machine(), with_artifact=with_artifact
+        MODELS, recipe=RECIPE, cache=cache, machine=platform.machine(), with_artifact=with_artifact
     )
-    content = build_artifact_object(CHOICE, recipe=RECIPE, cache=cache).read_bytes()
+    content = build_artifact_object(MODELS, recipe=RECIPE, cache=cache).read_bytes()
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path / "task")
     # Lambda's runtime has botocore.

@@ -3,15 +3,16 @@
 import json
 import sys
 import zipfile
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from zip_builder import ZipError
 from zip_builder.build import build_artifact_object, build_zip
-from zip_builder.model import ModelChoice
+from zip_builder.model import Models
 
-CHOICE = ModelChoice(name="org/model")
+MODEL = {"name": "org/model"}
+MODELS = Models({"model": MODEL})
 PARTS = ("artifact", "index")
 TAG = sys.implementation.cache_tag
 
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
 
 @pytest.fixture
 def build(recipe, tmp_path):
-    def make(choice: ModelChoice = CHOICE, *, cache="cache", **options):
-        return build_zip(choice, recipe=recipe, cache=tmp_path / cache, **options)
+    def make(content: dict[str, Any] = MODELS.content, *, cache="cache", **options):
+        return build_zip(Models(content), recipe=recipe, cache=tmp_path / cache, **options)
 
     return make
 
@@ -97,57 +98,51 @@ def test_a_copy_of_the_recipe_builds_the_same_zip(build, recipe, runs):
 
 
 def test_the_choices_reach_the_compiler(build, tmp_path):
-    """The compiler gets the same arguments as in the build of an image."""
+    """The compiler gets the same file as in the build of an image, and reads the model's folder."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "modules.json").write_text("[]")
-    choice = ModelChoice(
-        name="org/model", precision="fp32", dimensions="256,128", route="query", folder=folder
-    )
-    said = json.loads(zipfile.ZipFile(build(choice)).read("artifact/manifest.json"))["said"]
-    assert said == ["--dimensions", "256,128", "--precision", "fp32", "--route", "query", "--quiet"]
+    content = {"model": MODEL | {"dimensions": [256, 128], "folder": str(folder)}}
+    first = build(content)
+    said = json.loads(zipfile.ZipFile(first).read("artifact/manifest.json"))["said"]
+    assert said == content["model"]
     (folder / "modules.json").write_text("[1]")
-    assert build(choice) != build()
+    assert build(content) != first
 
 
-def test_the_index_of_queries_is_made_with_the_artifact_of_documents(build, recipe, tmp_path):
-    """The zip has a Router's artifact of queries, and an index that the other one made."""
-    (recipe / "model_compiler" / "index_builder.py").write_text(
-        "import shutil, sys\n_, _, artifact, _, output = sys.argv[1:]\n"
-        "shutil.copytree(artifact, output)\n"
-    )
+def test_other_texts_compile_nothing_again(build, tmp_path, runs):
+    """A Router's documents are compiled for the index, and other texts make only that again."""
     texts = tmp_path / "texts.txt"
-    texts.write_text("a text")
-    for route in ("query", "document"):
-        built = zipfile.ZipFile(build(ModelChoice(name="org/pair", route=route, texts=texts)))
-        said = [json.loads(built.read(f"{part}/manifest.json"))["said"] for part in PARTS]
-        assert said == [["--route", route, "--quiet"], ["--route", "document", "--quiet"]]
+    pair = {key: {"name": f"org/{key}"} for key in ("model", "documents")}
+    zips = []
+    for text in ("a text", "another text"):
+        texts.write_text(text)
+        zips.append(zipfile.ZipFile(build(pair | {"texts": str(texts)})))
+    assert zips[0].filename != zips[1].filename
+    assert runs.read_text().split() == ["org/model", "org/documents"]
+    said = [json.loads(zips[1].read(f"{part}/manifest.json"))["said"] for part in PARTS]
+    assert said == [pair["model"], pair["documents"]]
 
 
-def test_two_models_are_in_a_folder_each(build, recipe, tmp_path, runs):
+def test_a_change_of_one_model_compiles_no_other(build, tmp_path, runs):
     """Each is compiled once, and the file that names them is made after both."""
-    together = recipe / "model_compiler" / "artifact" / "together.py"
-    together.parent.mkdir()
-    together.write_text(
-        "import sys, pathlib\n(pathlib.Path(sys.argv[1]) / 'artifacts.json').write_text('{}')\n"
-    )
-    pair = replace(CHOICE, companions={"rerank": ModelChoice(name="org/ranker", precision="fp32")})
-    names = {name for name in zipfile.ZipFile(build(pair)).namelist() if "artifact" in name}
+    pair = {"model": MODEL, "reranker": {"name": "org/ranker", "precision": "fp32"}}
     files = {"manifest.json", "model.onnx.data"}
-    folders = ("artifact/embed", "artifact/rerank")
+    folders = ("artifact/model", "artifact/reranker")
+    names = {name for name in zipfile.ZipFile(build(pair)).namelist() if "artifact" in name}
     assert names == {
         *(f"{folder}/{file}" for folder in folders for file in files),
         "artifact/artifacts.json",
     }
-    build(CHOICE)
+    build()
     without = zipfile.ZipFile(build(pair, with_artifact=False)).namelist()
     assert {name for name in without if "artifact" in name} == {
         *(f"{folder}/manifest.json" for folder in folders),
         "artifact/artifacts.json",
     }
-    found = build_artifact_object(pair, recipe=recipe, cache=tmp_path / "cache")
-    assert found.read_bytes() == bytes(2000)
-    assert len(runs.read_text().splitlines()) == 2
+    assert runs.read_text().split() == ["org/model", "org/ranker"]
+    build({"model": MODEL, "reranker": {"name": "org/other"}})
+    assert runs.read_text().split() == ["org/model", "org/ranker", "org/other"]
 
 
 @pytest.mark.parametrize(
@@ -209,26 +204,17 @@ def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, t
     assert whole.name != without.name
     names = zipfile.ZipFile(without).namelist()
     assert [name for name in names if name.startswith("artifact/")] == ["artifact/manifest.json"]
-    found = build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache")
+    found = build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache")
     assert found.read_bytes() == bytes(1000)
     assert len(runs.read_text().splitlines()) == 1
-    assert build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache") == found
-
-
-def test_a_router_is_not_one_artifact(recipe, tmp_path):
-    """A compiler that writes two artifacts leaves nothing in the cache for a function."""
-    main = recipe / "model_compiler" / "__main__.py"
-    main.write_text(main.read_text().replace('"manifest.json"', '"query"'))
-    for _ in range(2):
-        with pytest.raises(ZipError, match="found: a Router, which has one for each route"):
-            build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache")
+    assert build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache") == found
 
 
 def test_only_the_newest_object_is_kept(recipe, tmp_path):
     """An object is as large as a model, so the cache keeps only the newest one."""
     cache = tmp_path / "cache"
     made = [
-        build_artifact_object(ModelChoice(name=name), recipe=recipe, cache=cache)
+        build_artifact_object(Models({"model": {"name": name}}), recipe=recipe, cache=cache)
         for name in ("org/one", "org/two", "org/three")
     ]
     assert [file.exists() for file in made] == [False, True, True]

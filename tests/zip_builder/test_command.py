@@ -23,6 +23,7 @@ from zip_builder.tree import VERSION
 from .conftest import RECIPE
 
 ABI = f"cp{VERSION.replace('.', '')}"
+MODELS = '{"model": {"name": "org/model"}}'
 TAG = f"{ABI}-{ABI}-manylinux_2_28_aarch64"
 
 
@@ -91,7 +92,7 @@ def run(recipe, tmp_path):
 @pytest.mark.usefixtures("index")
 def test_without_docker_on_the_path_it_builds_and_prints_the_zip(run):
     """The CDK's command reads one line: the path. Progress goes to the other stream."""
-    done = run("org/model", "--precision", "int8")
+    done = run('{"model": {"name": "org/model", "precision": "int8"}}')
     assert done.returncode == 0, done.stderr
     (printed,) = done.stdout.splitlines()
     with zipfile.ZipFile(printed) as archive:
@@ -101,23 +102,23 @@ def test_without_docker_on_the_path_it_builds_and_prints_the_zip(run):
             "artifact/manifest.json",
         } <= {*archive.namelist()}
         said = json.loads(archive.read("artifact/manifest.json"))["said"]
-    assert said == ["--precision", "int8", "--quiet"]
+    assert said == {"name": "org/model", "precision": "int8"}
     assert "zip: writing the zip: " in done.stderr
-    again = run("org/model", "--precision", "int8")
+    again = run('{"model": {"name": "org/model", "precision": "int8"}}')
     assert again.stdout == done.stdout
 
 
 @pytest.mark.usefixtures("index")
 def test_a_zip_that_cannot_be_written_is_one_line(run, tmp_path):
     """As on a full disk. Nothing of it is left, and the same command works when there is room."""
-    built = Path(run("org/model").stdout.strip())
+    built = Path(run(MODELS).stdout.strip())
     built.unlink()
-    full = run("org/model", prefix=["/bin/bash", "-c", 'ulimit -f 1; exec "$0" "$@"'])
+    full = run(MODELS, prefix=["/bin/bash", "-c", 'ulimit -f 1; exec "$0" "$@"'])
     assert (full.returncode, full.stdout) == (1, "")
     assert full.stderr.splitlines()[-1].startswith("error: [Errno 27] File too large")
     assert "Traceback" not in full.stderr
     assert not list((tmp_path / "cache").rglob("*.zip"))
-    assert run("org/model").returncode == 0
+    assert run(MODELS).returncode == 0
     assert built.exists()
 
 
@@ -126,7 +127,7 @@ def test_another_file_than_the_pinned_one_is_refused(run, index):
     (wheel,) = index.iterdir()
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("numpy/evil.py", "")
-    done = run("org/model")
+    done = run(MODELS)
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: the packages of requirements.txt could not be downloaded" in done.stderr
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
@@ -157,12 +158,12 @@ def test_packages_come_from_a_private_index(run, index, tmp_path, monkeypatch, v
     public, context = certificate(tmp_path)
     with serving(Index, tls=context) as url:
         monkeypatch.setenv("PIP_INDEX_URL", url.replace("//", "//me:secret@") + "/simple")
-        refused = run("org/model")
+        refused = run(MODELS)
         assert refused.returncode == 1
         assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
         assert "secret" not in refused.stderr
         monkeypatch.setenv(variable, str(public))
-        done = run("org/model")
+        done = run(MODELS)
     assert done.returncode == 0, done.stderr
     assert "secret" not in done.stderr
 

@@ -27,7 +27,7 @@ from typing import Any
 from tools.bench.report import KIT, ROOT, Comparison, ReportRow
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
-from zip_builder.model import ModelChoice
+from zip_builder.model import Models
 from zip_builder.tree import find_python
 
 _BLOCK, _PAGE = 512 << 10, mmap.PAGESIZE
@@ -57,8 +57,8 @@ def measure(options: argparse.Namespace) -> Comparison:
         raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        choice, recipe = ModelChoice(name=options.model), ROOT / "lambda_image"
-        archive = build_zip(choice, recipe=recipe, cache=options.cache, machine=platform.machine())
+        models, recipe = Models({"model": {"name": options.model}}), ROOT / "lambda_image"
+        archive = build_zip(models, recipe=recipe, cache=options.cache, machine=platform.machine())
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder / "files")
         _start(folder / "files")  # Python's own byte code is written, if it was not.

@@ -38,6 +38,15 @@ _EMBEDDING_GEMMA = re.compile(r"embeddinggemma(?!-2\b)")
 _NEEDED_MEMORY_MB = {"int8": 256, "fp32": 512}
 #: The tables of the models of other kinds that the same function may serve.
 COMPANIONS = ("reranker", "sparse")
+#: The settings of a model that are no options of its compile. All others are, by their names.
+_NOT_COMPILED = {
+    "folder",
+    "index_dimension",
+    "hub_token_variable",
+    "base_image",
+    "index",
+    *COMPANIONS,
+}
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
 _CATALOG = Path(__file__).with_name("catalog.json")
@@ -109,6 +118,12 @@ class ModelSource(Settings):
         "`scripts/deploy` and `scripts/build` read S3.",
         strict=False,
     )
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The model's name and the options of its compile, as models.json has them."""
+        settings = self.model_dump(mode="json", exclude=_NOT_COMPILED)
+        return {name: value for name, value in settings.items() if value}
 
     @property
     def catalog(self) -> CatalogModel | None:
@@ -277,9 +292,14 @@ class Model(ModelSource):
         return {name: source for name, source in tables.items() if source}
 
     @property
+    def tables(self) -> dict[str, ModelSource]:
+        """All models of the function by the names of their tables, this one first."""
+        return {"model": self, **self.companions}
+
+    @property
     def sources(self) -> tuple[ModelSource, ...]:
         """All models of the function, this one first."""
-        return (self, *self.companions.values())
+        return tuple(self.tables.values())
 
     @property
     def files(self) -> list[Path]:

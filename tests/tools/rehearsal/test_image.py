@@ -24,7 +24,7 @@ from zip_builder.cache import default_cache
 
 SOURCE = {
     "directory": "asset.abc",
-    "dockerBuildArgs": {"MODEL": "minilm", "PRECISION": "int8"},
+    "dockerBuildArgs": {"MODELS": '{"model": {"name": "minilm"}}', "FILES": "0123"},
     "dockerBuildContexts": {"texts": "/texts"},
     "dockerBuildSecrets": {"hub_token": "env=HF_TOKEN"},
     "dockerBuildTarget": "batch",
