@@ -8,7 +8,7 @@ import pytest
 
 import jobs.errors
 from embedder.core.s3_vectors import SPACE_TAG
-from embedder.core.settings import Settings
+from embedder.core.settings import EmbedderSettings
 from embedding_client import _index
 from embedding_kit.programs import contract
 from jobs.embed import job
@@ -74,7 +74,9 @@ def test_the_embedder_knows_each_variable():
     variables = contract().variables
     assert all(name == f"EMBEDDING_{key.upper()}" for key, name in variables.items())
     allowed = {"truncate": "refuse", "mcp": "on", "cache_entries": "5"}
-    settings = Settings.from_env({name: allowed.get(key, key) for key, name in variables.items()})
+    settings = EmbedderSettings.from_env(
+        {name: allowed.get(key, key) for key, name in variables.items()}
+    )
     assert settings.environment == "environment"
     assert settings.metrics_namespace == "metrics_namespace"
     assert settings.artifact_location == "artifact_location"

@@ -3,6 +3,7 @@
 import json
 import sys
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
 
 @pytest.fixture
 def build(recipe, tmp_path):
-    def make(content: dict[str, Any] = MODELS.content, *, cache="cache", **options):
+    def make(content: Mapping[str, Any] = MODELS.content, *, cache="cache", **options):
         return build_zip(Models(content), recipe=recipe, cache=tmp_path / cache, **options)
 
     return make
