@@ -13,8 +13,8 @@ import embedding_kit
 from embedder.core.engine import Engine
 from embedder.core.settings import EmbedderSettings
 from embedder.http.telemetry import RequestRecord, Telemetry
-from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
+from embedder.server.server_request import ServerRequest
 from embedding_kit.endpoint_metrics import PLATFORM_METRICS
 from embedding_kit.fargate_service import REJECTED_METRIC
 from embedding_kit.monitoring import dashboard
@@ -63,10 +63,10 @@ def prometheus() -> dict[str, set[str]]:
     """Return the labels of each metric of the server, without the bounds of histograms."""
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     metrics = Metrics(queue)
-    exchange = Exchange("1", "POST", "/")
-    exchange.finish(RequestRecord("1"))
-    exchange.tokens = (1,)
-    metrics.observe(exchange)
+    request = ServerRequest("1", "POST", "/")
+    request.finish(RequestRecord("1"))
+    request.tokens = (1,)
+    metrics.observe(request)
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.render()[0].decode()):
         for sample in family.samples:

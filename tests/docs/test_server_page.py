@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from embedder.server.app import STATUS_PATHS
-from embedder.server.settings import ServerSettings, parse
+from embedder.server.options import ServerOptions, parse
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
 #: Defaults that the page describes in words.
@@ -19,7 +19,7 @@ IN_WORDS = {None: "", (): "none", False: "off"}
 def test_every_flag_is_there_with_its_default():
     """The table has the flags in the order of `--help`."""
     rows = re.findall(r"^\| `(--[a-z-]+)` \| ([^|]*) \|", PAGE, re.MULTILINE)
-    flags = [field for field in fields(ServerSettings) if not field.metadata["flag"].secret]
+    flags = [field for field in fields(ServerOptions) if "help" in field.metadata]
     assert [flag for flag, _ in rows] == ["--" + field.name.replace("_", "-") for field in flags]
     for (flag, shown), field in zip(rows, flags, strict=True):
         expected = IN_WORDS.get(field.default, str(field.default))
@@ -39,9 +39,9 @@ def test_compose_starts_the_servers_target_with_flags_that_exist(documents):
     service = documents["compose"]["services"]["embeddings"]
     assert service["build"]["target"] == "server"
     assert service["entrypoint"] == ["python", "-m", "embedder.server"]
-    settings = parse(service["command"], {})
-    assert settings.keys_file == f"/run/secrets/{service['secrets'][0]}"
-    assert int(service["stop_grace_period"].removesuffix("s")) > settings.drain
+    options = parse(service["command"], {})
+    assert options.keys_file == f"/run/secrets/{service['secrets'][0]}"
+    assert int(service["stop_grace_period"].removesuffix("s")) > options.drain
     (path,) = re.findall(
         r"http://127\.0\.0\.1:8080(/\w+)", " ".join(service["healthcheck"]["test"])
     )
@@ -53,12 +53,12 @@ def test_kubernetes_asks_paths_that_exist_and_waits_for_the_drain(documents):
     pod = documents["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     assert container["command"] == ["python", "-m", "embedder.server"]
-    settings = parse(container["args"], {})
-    assert settings.keys_file.startswith(container["volumeMounts"][0]["mountPath"])
-    assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain
-    assert container["ports"][0]["containerPort"] == settings.port
+    options = parse(container["args"], {})
+    assert options.keys_file.startswith(container["volumeMounts"][0]["mountPath"])
+    assert pod["spec"]["terminationGracePeriodSeconds"] > options.drain
+    assert container["ports"][0]["containerPort"] == options.port
     probes = [container[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")]
     assert probes == ["/ready", "/live"]
     assert set(probes) <= set(STATUS_PATHS)
-    assert settings.drain_accept > 2 * container["readinessProbe"]["periodSeconds"]
+    assert options.drain_accept > 2 * container["readinessProbe"]["periodSeconds"]
     assert documents["Service"]["spec"]["selector"] == pod["metadata"]["labels"]

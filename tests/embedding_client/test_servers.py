@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from embedder.server.app import Hooks
+from embedder.server.app import Additions
 from embedder.server.keys import Keys
 from embedding_client import (
     ApiKeyAuth,
@@ -35,8 +35,8 @@ PLAIN = "http://embeddings.example.com:8080"
 def keyed():
     """Serve a small model to callers with the key `secret`."""
     line = f"team:{hashlib.sha256(b'secret').hexdigest()}"
-    hooks = Hooks(keys=Keys(lambda: line, source="KEYS"))
-    with running_server(hooks=hooks, host=HOST) as server:
+    additions = Additions(keys=Keys(lambda: line, source="KEYS"))
+    with running_server(additions=additions, host=HOST) as server:
         yield server.url
 
 

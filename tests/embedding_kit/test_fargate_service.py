@@ -84,7 +84,7 @@ def test_without_keys_the_server_is_told_so(open_template):
 
 def test_the_server_knows_its_variables_and_is_given_time(open_template, template):
     """Its own defaults fit the load balancer's idle timeout and the time until ECS kills it."""
-    from embedder.server.settings import PREFIX, parse
+    from embedder.server.options import PREFIX, parse
 
     variables = variables_of(open_template)
     settings = parse([], variables)
@@ -134,7 +134,7 @@ def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
 
 def test_traces_go_to_the_collector(make, open_template):
     """The tasks may connect to its port, and only then."""
-    from embedder.server.settings import parse
+    from embedder.server.options import parse
 
     template = make(no_keys=True, otlp_endpoint="http://collector.internal:4318")
     variables = variables_of(template)

@@ -289,7 +289,7 @@ def _body(body: Any) -> bytes:
 def _fixed(answer: bytes) -> Any:
     """Return an answer without what differs from time to time."""
     value = orjson.loads(answer)
-    for name in ("timings", "request_id") if isinstance(value, dict) else ():
+    for name in ("id", "timings", "request_id") if isinstance(value, dict) else ():
         value.pop(name, None)
     return value
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from embedder.core.errors import SettingsError
 from embedder.core.settings import EmbedderSettings
-from embedder.server.settings import PREFIX, parse
+from embedder.server.options import PREFIX, parse
 from embedding_kit.programs import exit_with
 from tools.arguments import whole
 from tools.local_endpoint.endpoint import endpoint, key_pair, region

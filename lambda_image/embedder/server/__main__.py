@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import StartError
 from embedder.core.settings import EmbedderSettings
-from embedder.server.settings import PREFIX, parse
+from embedder.server.options import PREFIX, parse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal. Return 0, or 1 or 2 after an error, which is printed."""
     try:
-        settings = parse(sys.argv[1:] if arguments is None else arguments, os.environ)
-        model = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-        model_settings = EmbedderSettings.from_env(model)
+        options = parse(sys.argv[1:] if arguments is None else arguments, os.environ)
+        variables = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+        model_settings = EmbedderSettings.from_env(variables)
     except StartError as error:
         return _failed(error, 2)
-    # Imported when the settings are right, as it takes most of a start.
+    # Imported when the options are right, as it takes most of a start.
     from embedder.server.serve import serve  # noqa: PLC0415
 
     try:
-        serve(settings, model_settings, ready=_announce)
+        serve(options, model_settings, ready=_announce)
     except StartError as error:
         return _failed(error, 1)
     return 0

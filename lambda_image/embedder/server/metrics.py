@@ -26,8 +26,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from embedder.server.exchange import Exchange
 from embedder.server.queue import BatchingSession
+from embedder.server.server_request import ServerRequest
 
 _TEI_COUNTERS = (
     "te_request_count",
@@ -104,37 +104,37 @@ class Metrics:
         for err in sorted({*_FAILURES.values(), "dropped", "validation"}):
             self._failure.labels(err)
 
-    def observe(self, exchange: Exchange) -> None:
+    def observe(self, request: ServerRequest) -> None:
         """Count a finished request."""
-        caller, record = exchange.caller, exchange.record
-        self._requests.labels(caller, record.api, record.operation, str(record.status)).inc()
-        if exchange.tokens:
-            self._tokens.labels(caller, record.api).inc(sum(exchange.tokens))
+        key, record = request.ticket.key, request.record
+        self._requests.labels(key, record.api, record.operation, str(record.status)).inc()
+        if request.tokens:
+            self._tokens.labels(key, record.api).inc(sum(request.tokens))
         if record.operation in _NOT_EMBEDDING and record.error != "overloaded":
             return
         # Of a failed request only those are known that came to the queue.
-        texts = len(exchange.tokens) or exchange.ticket.texts
+        texts = len(request.tokens) or sum([run.texts for run in request.ticket.runs])
         method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
         self._texts.inc(texts)
-        if exchange.cancelled:
+        if request.cancelled:
             self._failure.labels("dropped").inc()
         elif record.error is not None:
             self._failure.labels(_FAILURES.get(record.error, "validation")).inc()
         else:
             self._success.labels(method).inc()
-            self._observe_embeddings(exchange)
+            self._observe_embeddings(request)
 
-    def _observe_embeddings(self, exchange: Exchange) -> None:
-        self._embedded.inc(len(exchange.tokens))
-        tokenization, inference, queue = exchange.timings
-        _observe(self._durations, (exchange.seconds, tokenization, queue, inference))
-        entered = exchange.ticket.entered
-        for texts, began, ended in exchange.ticket.runs:
-            stages = (tokenization, began - entered, ended - began)
-            for _ in range(texts):
+    def _observe_embeddings(self, request: ServerRequest) -> None:
+        self._embedded.inc(len(request.tokens))
+        tokenization, inference, queue = request.timings
+        _observe(self._durations, (request.seconds, tokenization, queue, inference))
+        entered = request.ticket.entered
+        for run in request.ticket.runs:
+            stages = (tokenization, run.began - entered, run.ended - run.began)
+            for _ in range(run.texts):
                 _observe(self._text_durations, (sum(stages), *stages))
-        for tokens in exchange.tokens:
+        for tokens in request.tokens:
             self._input_length.observe(tokens)
 
     def observe_run(self, texts: int, tokens: int) -> None:

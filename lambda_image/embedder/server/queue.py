@@ -5,38 +5,28 @@ all batches of the request and waits. Each worker takes the run that is next and
 padded length, runs the model once for them, and gives each request its rows. Nothing is delayed so
 that more may come: a worker that is free takes what waits.
 
-A request counts when its texts are tokenized, and not before: what a client only says that it will
-send takes nothing from others. Python tokenizes in one thread at a time, so a caller that sends
-many lists prepares them one after the other: it takes no more of the interpreter than a caller that
-sends one.
+A key is refused while too many tokens of it wait; those of other keys do not count.
 """
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedder.core.errors import ClientError, OutOfTimeError, ShuttingDownError
+from embedder.core.errors import ClientError, OutOfTimeError, OverloadedError, ShuttingDownError
 from embedder.core.model_runner import InferenceSession, RunResult, TokenBatch
-from embedder.server.waiting_runs import WaitingRun, WaitingRuns
+from embedder.server.waiting_runs import Ticket, WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: A run may be overtaken for as long as this many times its request's tokens up to it would take.
-_PATIENCE = 10
-#: And for this part of the time that the request has left, so that its last run, too, is due
-#: while there is time to run it.
-_PATIENT_PART = 0.5
-#: Seconds for a token, before it is measured.
-_FIRST_SECONDS_PER_TOKEN = 0.0002
-#: Tokens that say something: fewer are the first runs, which also read the weights.
-_EVIDENCE = 1024
-#: Tokens after which older runs count half: some seconds of a busy worker.
+_GONE = "The client has closed the connection."
+#: Tokens after which the measured pace counts older runs half: some seconds of a busy worker.
 _HALF_LIFE = 1 << 14
 
 
@@ -46,105 +36,33 @@ class ClientGoneError(ClientError):
     code = "client_gone"
 
 
-class RunTimes(NamedTuple):
-    """When texts of a request were at the model, by `time.monotonic()`."""
-
-    texts: int
-    began: float
-    ended: float
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """One request's place in the queue."""
-
-    #: Who sent it: callers share the queue.
-    caller: str = ""
-    #: Held while the request is prepared, if it is a large one.
-    turn: "threading.Lock | None" = None
-    #: `time.monotonic()` when its runs came to the queue, and the number of their texts.
-    entered: float = 0.0
-    texts: int = 0
-    #: Its runs that are over, if none failed.
-    runs: list[RunTimes] = field(default_factory=list)
-    cancelled: bool = False
-    #: Runs that are not over.
-    pending: int = 0
-    error: Exception | None = None
-    #: Whether the request's thread waits for `done`, which is released once.
-    waits: bool = False
-    done: threading.Lock = field(default_factory=threading.Lock)
-
-    def finish(self) -> None:
-        """Let the request's thread go on: all runs are over, or one failed."""
-        if self.waits:
-            self.waits = False
-            self.done.release()
-
-
-class Bounds(NamedTuple):
-    """The most work that may wait."""
-
-    #: Tokens, padding included.
-    tokens: int
-    #: Seconds that all workers together take for it, as measured.
-    seconds: float
-
-    def most(self, seconds_per_token: float | None) -> int:
-        """Return the most tokens; of all workers together, None if not known yet."""
-        if not seconds_per_token:
-            return self.tokens
-        return min(self.tokens, int(self.seconds / seconds_per_token))
-
-
-class ThroughputEstimator:
-    """Measures how long one worker takes for a token, padding included."""
-
-    def __init__(self) -> None:
-        self._tokens = self._seconds = 0.0
-
-    def add(self, tokens: int, seconds: float) -> None:
-        """Add a run."""
-        self._tokens += tokens
-        self._seconds += seconds
-        if self._tokens > 2 * _HALF_LIFE:
-            self._tokens /= 2
-            self._seconds /= 2
-
-    @property
-    def seconds_per_token(self) -> float | None:
-        """The mean of the last runs; None before enough was measured."""
-        return self._seconds / self._tokens if self._tokens >= _EVIDENCE else None
-
-
 class BatchingSession:
     """A session that many requests share, run by some worker threads; see `RunBatches`.
 
-    At most `run_tokens` are run together; one run is always allowed. Work waits within `bounds`.
+    At most `run_tokens` are run together; one run is always allowed. A key's requests are refused
+    while `queue_tokens` of it wait.
     """
 
     def __init__(
-        self, session: InferenceSession, *, workers: int, run_tokens: int, bounds: Bounds
+        self, session: InferenceSession, *, workers: int, run_tokens: int, queue_tokens: int
     ) -> None:
         self._session = session
-        self._bounds = bounds
+        self.workers, self._queue_tokens = workers, queue_tokens
         #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
         self.observe: Callable[[int, int], None] | None = None
         self._waiting = WaitingRuns(run_tokens)
-        #: By the caller's name; held by the request of it that is prepared.
-        self._turns: dict[str, threading.Lock] = {}
-        self._run_tokens = run_tokens
-        self._throughput = ThroughputEstimator()
+        #: Tokens that were run, and the seconds of one worker for them.
+        self._measured_tokens = self._measured_seconds = 0.0
         self._closed = False
         #: Guards all of the above, and the tickets.
         self._changed = threading.Condition(threading.Lock())
         self._current = threading.local()
-        self._workers = [
+        self._threads = [
             threading.Thread(target=self._work, name=f"model-{number}", daemon=True)
             for number in range(workers)
         ]
-        for worker in self._workers:
-            worker.start()
+        for thread in self._threads:
+            thread.start()
 
     def run(
         self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
@@ -155,84 +73,74 @@ class BatchingSession:
     def run_all(self, batches: Iterable[TokenBatch], *, deadline: float | None = None) -> RunResult:
         """Embed the batches of the request of this thread; see `RunBatches`.
 
-        It is refused if they do not fit into the queue, if its client has gone, or if the deadline
-        passes.
+        It is refused if its key's queue is full, if its client has gone, or if the deadline passes.
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
-        runs = [WaitingRun(ticket, batch, ticket.caller) for batch in batches]
+        ticket.runs = runs = [WaitingRun(ticket, batch) for batch in batches]
         entered = ticket.entered = time.monotonic()
-        ticket.texts = sum([len(run.batch.input_ids) for run in runs])
-        self._enter(ticket, runs, entered, deadline)
-        _end_turn(ticket)
-        if not ticket.done.acquire(timeout=_seconds_left(deadline)):
-            self._drop(ticket)
+        self._enter(ticket)
+        try:
+            ticket.end.result(None if deadline is None else max(0.0, deadline - entered))
+        except CancelledError:
+            raise ClientGoneError(_GONE) from None
+        except TimeoutError:
+            self.cancel(ticket)
             raise OutOfTimeError(
                 f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
                 "and has no more time. Send it again later, or fewer or shorter texts in it."
-            )
-        ticket.done.release()
-        _check_client(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        ticket.runs = [RunTimes(len(run.batch.input_ids), run.began, run.ended) for run in runs]
+            ) from None
         vectors = [run.vectors for run in runs if run.vectors is not None]
-        return RunResult(vectors, time.monotonic() - entered - _busy(runs))
-
-    def check(self, caller: str, tokens: int) -> None:
-        """Refuse a request of about this many tokens before work is put into it."""
-        with self._changed:
-            self._check(caller, tokens)
+        return RunResult(vectors, time.monotonic() - entered - _busy_seconds(runs))
 
     @contextlib.contextmanager
-    def request(
-        self, ticket: Ticket, *, tokens: int = 0, deadline: float | None = None
-    ) -> Iterator[None]:
-        """Take the batches of this thread as those of a request of about this many tokens.
-
-        A request that is larger than a run waits until no other of its caller is prepared. It is
-        refused as by `run_all`.
-        """
-        if tokens > self._run_tokens:
-            turn = self._turns.setdefault(ticket.caller, threading.Lock())
-            if not turn.acquire(timeout=_seconds_left(deadline)):
-                raise OutOfTimeError(
-                    "The request has no more time: other lists of this caller came first. Send it "
-                    "again later."
-                )
-            ticket.turn = turn
+    def request(self, ticket: Ticket) -> Iterator[None]:
+        """Take the batches of this thread as those of a request, if its client is still there."""
+        if ticket.end.cancelled():
+            raise ClientGoneError(_GONE)
         self._current.ticket = ticket
         try:
-            _check_client(ticket)
-            if tokens:
-                self.check(ticket.caller, tokens)
             yield
         finally:
             self._current.ticket = None
-            _end_turn(ticket)
+
+    def check(self, key: str) -> None:
+        """Refuse a request of a key whose queue is full, before work is put into it."""
+        with self._changed:
+            self._check(key)
+
+    def refusal(self, key: str, amount: int, unit: str, limit: int) -> OverloadedError:
+        """Return the error for a key that has too much of something in the server.
+
+        `Retry-After` is the time until the key's work in the queue is done, as measured.
+        """
+        seconds = self._waiting.tokens_until_done(key) * self._seconds_per_token()
+        retry_after = max(1, math.ceil(seconds))
+        return OverloadedError(
+            f"The server has too much to do: it has {amount} {unit} of this caller, and at most "
+            f"{limit} are allowed. Send the request again in {retry_after} s.",
+            headers={"retry-after": str(retry_after)},
+        )
 
     def cancel(self, ticket: Ticket) -> None:
-        """Drop the runs of a request after its client has gone."""
-        ticket.cancelled = True
-        self._drop(ticket)
+        """Drop the runs of a request that nobody waits for any more."""
+        with self._changed:
+            if ticket.end.cancel():
+                self._waiting.drop(ticket)
 
-    def stop(self) -> None:
-        """Take no more work, and refuse the requests with runs that wait."""
+    def close(self) -> None:
+        """Refuse what waits, and finish the runs that have begun: the process would abort."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
             waiting = list(self._waiting)
         self._fail(waiting, ShuttingDownError())
-
-    def close(self) -> None:
-        """Stop, and wait for the runs that have begun: the process would abort during one."""
-        self.stop()
-        for worker in self._workers:
-            worker.join()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def alive(self) -> bool:
         """Whether all workers can take runs."""
-        return all(worker.is_alive() for worker in self._workers)
+        return all(thread.is_alive() for thread in self._threads)
 
     @property
     def waiting_runs(self) -> int:
@@ -243,49 +151,33 @@ class BatchingSession:
     @property
     def waiting_tokens(self) -> int:
         """The number of tokens that wait, padding included."""
-        return self._waiting.shares.total
+        with self._changed:
+            return self._waiting.tokens.total()
 
     @property
     def seconds(self) -> float:
-        """The time that the workers take for what waits; 0 before it is measured."""
-        return self.waiting_tokens * (self._seconds_per_token() or 0.0)
+        """The time that the workers take for what waits, as measured."""
+        return self.waiting_tokens * self._seconds_per_token()
 
-    def _seconds_per_token(self) -> float | None:
-        """Return the time of all workers together; None before it is measured."""
-        seconds = self._throughput.seconds_per_token
-        return seconds and seconds / len(self._workers)
+    def _seconds_per_token(self) -> float:
+        """Return the time of all workers together; 0 before a run."""
+        return self._measured_seconds / max(1.0, self._measured_tokens) / self.workers
 
-    def _check(self, caller: str, tokens: int) -> None:
+    def _check(self, key: str) -> None:
         if self._closed:
             raise ShuttingDownError
-        seconds = self._seconds_per_token()
-        most = self._bounds.most(seconds)
-        self._waiting.shares.check(caller, tokens, most, seconds_each=seconds or 0.0)
+        tokens = self._waiting.tokens[key]
+        if tokens >= self._queue_tokens:
+            raise self.refusal(key, tokens, "waiting tokens", self._queue_tokens)
 
-    def _enter(
-        self, ticket: Ticket, runs: list[WaitingRun], now: float, deadline: float | None
-    ) -> None:
+    def _enter(self, ticket: Ticket) -> None:
         with self._changed:
-            if ticket.cancelled:
+            if ticket.end.cancelled():
                 return
-            size = sum([run.size for run in runs])
-            self._check(ticket.caller, size)
-            ticket.pending = len(runs)
-            ticket.waits = ticket.done.acquire()
-            patience = _PATIENCE * (self._throughput.seconds_per_token or _FIRST_SECONDS_PER_TOKEN)
-            if deadline is not None and size:
-                patience = min(patience, _PATIENT_PART * max(0.0, deadline - now) / size)
-            tokens = 0
-            for run in runs:
-                tokens += run.size
-                self._waiting.add(run, now + patience * tokens)
-            self._changed.notify(len(runs))
-
-    def _drop(self, ticket: Ticket) -> None:
-        with self._changed:
-            if ticket.waits:
-                self._waiting.drop(ticket)
-                ticket.finish()
+            self._check(ticket.key)
+            ticket.pending = len(ticket.runs)
+            self._waiting.add(ticket.runs)
+            self._changed.notify(len(ticket.runs))
 
     def _work(self) -> None:
         while True:
@@ -317,45 +209,33 @@ class BatchingSession:
                 self._compute([run])
             return
         ended = time.monotonic()
-        size = sum([run.size for run in runs])
+        tokens = sum([run.tokens for run in runs])
         with self._changed:
-            self._throughput.add(size, ended - began)
-            at = 0
+            self._measure(tokens, ended - began)
+            start = 0
             for run in runs:
-                count = len(run.batch.input_ids)
-                run.vectors = vectors[at : at + count]
+                run.vectors = vectors[start : start + run.texts]
                 run.began, run.ended = began, ended
-                at += count
-                ticket = run.owner
-                ticket.pending -= 1
-                if ticket.pending == 0:
-                    ticket.finish()
+                start += run.texts
+                run.ticket.pending -= 1
+                if run.ticket.pending == 0 and not run.ticket.end.done():
+                    run.ticket.end.set_result(None)
         if self.observe is not None:
-            self.observe(len(vectors), size)
+            self.observe(len(vectors), tokens)
+
+    def _measure(self, tokens: int, seconds: float) -> None:
+        self._measured_tokens += tokens
+        self._measured_seconds += seconds
+        if self._measured_tokens > 2 * _HALF_LIFE:
+            self._measured_tokens /= 2
+            self._measured_seconds /= 2
 
     def _fail(self, runs: list[WaitingRun], error: Exception) -> None:
         with self._changed:
             for run in runs:
-                if run.owner.waits:
-                    run.owner.error = error
-                    self._waiting.drop(run.owner)
-                    run.owner.finish()
-
-
-def _seconds_left(deadline: float | None) -> float:
-    """Return the time to wait for a lock; -1 is for ever."""
-    return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _check_client(ticket: Ticket) -> None:
-    if ticket.cancelled:
-        raise ClientGoneError("The client has closed the connection.")
-
-
-def _end_turn(ticket: Ticket) -> None:
-    if ticket.turn is not None:
-        ticket.turn.release()
-        ticket.turn = None
+                if not run.ticket.end.done():
+                    self._waiting.drop(run.ticket)
+                    run.ticket.end.set_exception(error)
 
 
 def _merged(runs: list[WaitingRun]) -> TokenBatch:
@@ -367,7 +247,7 @@ def _merged(runs: list[WaitingRun]) -> TokenBatch:
     )
 
 
-def _busy(runs: list[WaitingRun]) -> float:
+def _busy_seconds(runs: list[WaitingRun]) -> float:
     """Return the seconds in which at least one of the runs was at the model."""
     total = until = 0.0
     for began, ended in sorted((run.began, run.ended) for run in runs):

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
@@ -21,37 +21,45 @@ from embedder.application import build_router
 from embedder.core.errors import SettingsError
 from embedder.core.model_runner import InferenceSession
 from embedder.core.settings import EmbedderSettings
-from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
-from embedder.server.exchange import AccessLog
+from embedder.server.app import METRICS_PATH, STATUS_PATHS, Additions, App
 from embedder.server.http_protocol import http_config
+from embedder.server.options import PREFIX, QUEUE_TOKENS_PER_WORKER, ServerOptions
 from embedder.server.process import available_cores, use_one_heap, use_small_pages
-from embedder.server.queue import BatchingSession, Bounds
-from embedder.server.settings import PREFIX, QUEUE_TOKENS_PER_WORKER, ServerSettings
+from embedder.server.queue import BatchingSession
+from embedder.server.server_request import ServerLog
 
 if TYPE_CHECKING:
     from embedder.server.keys import Keys
 
 
-class Server(uvicorn.server.Server):
-    """uvicorn's server, which ends by our drain; a second signal ends it within a second.
+#: The longest turn of a thread in the interpreter, if others wait for theirs.
+_SWITCH_SECONDS = 0.0005
+#: The end of `--drain` in which what is not done is answered with 503.
+LAST_SECONDS = 1.0
 
-    `end_within` gets the seconds that are left for the end, whatever the threads do.
+
+class DrainingServer(uvicorn.server.Server):
+    """uvicorn's server, which still answers for a while after SIGTERM.
+
+    A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
+    has asked. Then uvicorn accepts no more connections, and finishes what is under way. What is not
+    done in the last second is cancelled, and answered with 503. `end_within` gets the seconds that
+    are left for the end, whatever the threads do.
     """
 
     def __init__(
         self,
         config: Config,
         app: App,
-        lifecycle: Lifecycle,
+        options: ServerOptions,
+        *,
         ready: Callable[[], None],
         end_within: Callable[[float], None],
     ) -> None:
         super().__init__(config)
-        self._app, self._lifecycle = app, lifecycle
+        self._app, self._options = app, options
         self._ready, self._end_within = ready, end_within
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._signals = 0
-        self._drain: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
@@ -60,112 +68,96 @@ class Server(uvicorn.server.Server):
         self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Begin the drain. It is called in the main thread, between two steps of the loop."""
-        self._signals += 1
-        if self._loop is not None and self._signals == 1:
-            # Ctrl-C is a person's, who waits, and not a load balancer's.
-            self._loop.call_soon_threadsafe(self._begin_drain, sig != signal.SIGINT)
+        """Begin the end. It is called in the main thread, between two steps of the loop."""
+        if self._loop is None:
+            self.should_exit = True
+        else:
+            self._loop.call_soon_threadsafe(self._drain, self._loop, sig)
+
+    def _drain(self, loop: asyncio.AbstractEventLoop, sig: int) -> None:
+        if self._app.draining:  # The second signal is of someone who does not wait.
+            self._cancel()
+            self._end_within(LAST_SECONDS)
             return
-        self.should_exit = self.force_exit = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end_within, LAST_SECONDS)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse what waits for the model, soon also what else is not done; close connections."""
-        self._app.stop()
-        # The other half is for the answers, and for the end of the model's run.
-        refusal = asyncio.get_running_loop().call_later(self._lifecycle.last / 2, self._refuse)
-        await super().shutdown(sockets)
-        refusal.cancel()
-
-    def _refuse(self) -> None:
-        for task in self.server_state.tasks:
-            task.cancel()
-
-    def _begin_drain(self, accept: bool) -> None:
-        self._end_within(self._lifecycle.total)
-        self._drain = asyncio.ensure_future(self._lifecycle.drain(self._stop, accept=accept))
+        self._app.draining = True
+        seconds = self._options.drain - min(LAST_SECONDS, self._options.drain / 2)
+        # Ctrl-C is a person's, who waits, and not a load balancer's.
+        accept = 0.0 if sig == signal.SIGINT else self._options.drain_accept
+        loop.call_later(min(accept, seconds), self._stop)
+        loop.call_later(seconds, self._cancel)
+        self._end_within(self._options.drain)
 
     def _stop(self) -> None:
         self.should_exit = True
 
+    def _cancel(self) -> None:
+        """Wait for no request: the end of the loop cancels those that are not done."""
+        self.should_exit = self.force_exit = True
+
 
 def serve(
-    settings: ServerSettings, model_settings: EmbedderSettings, *, ready: Callable[[str], None]
+    options: ServerOptions, model_settings: EmbedderSettings, *, ready: Callable[[str], None]
 ) -> None:
     """Load the model, run it once, and answer requests until a signal, or raise a `StartError`.
 
     `ready` gets the address as soon as requests are answered.
     """
     with ExitStack() as ends:
-        _serve(settings, model_settings, ready, ends)
+        use_one_heap()
+        # A text's thread waits less for those that tokenize lists: by default for 5 ms of each.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        workers = options.workers or available_cores()
+        listener = listen(options)
+        queues: list[BatchingSession] = []
 
+        def wrap(session: InferenceSession) -> InferenceSession:
+            queue = BatchingSession(
+                session,
+                workers=workers,
+                run_tokens=options.max_batch_tokens,
+                queue_tokens=options.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER,
+            )
+            queues.append(queue)
+            ends.callback(queue.close)
+            return queue
 
-def _serve(
-    settings: ServerSettings,
-    model_settings: EmbedderSettings,
-    ready: Callable[[str], None],
-    ends: ExitStack,
-) -> None:
-    use_one_heap()
-    workers = settings.workers or available_cores()
-    bounds = Bounds(
-        settings.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER, settings.max_queue_seconds
-    )
-    listener = listen(settings)
-    queues: list[BatchingSession] = []
-
-    def wrap(session: InferenceSession) -> InferenceSession:
-        queue = BatchingSession(
-            session, workers=workers, run_tokens=settings.max_batch_tokens, bounds=bounds
+        router = build_router(
+            model_settings,
+            wrap=wrap,
+            run_tokens=options.max_batch_tokens,
+            max_concurrent_requests=options.max_concurrent_requests,
         )
-        queues.append(queue)
-        ends.callback(queue.close)
-        return queue
-
-    router = build_router(
-        model_settings,
-        wrap=wrap,
-        run_tokens=settings.max_batch_tokens,
-        max_concurrent_requests=settings.max_concurrent_requests,
-    )
-    if router.models[1:]:
-        names = ", ".join(model.loaded.manifest.model.name for model in router.models)
-        raise SettingsError(
-            f"A server runs one model; found {names}; allowed: the folder of one of them as "
-            "EMBEDDING_ARTIFACT."
+        if router.models[1:]:
+            names = ", ".join(model.loaded.manifest.model.name for model in router.models)
+            raise SettingsError(
+                f"A server runs one model; found {names}; allowed: the folder of one of them as "
+                "EMBEDDING_ARTIFACT."
+            )
+        (queue,) = queues
+        additions = load_additions(options, queue)
+        if additions.metrics is not None:
+            queue.observe = additions.metrics.observe_run
+        if additions.tracer is not None:
+            ends.callback(additions.tracer.close)
+        # In all workers together, each with a run of the size that runs are merged to: the memory
+        # that runs share grows to what they need together, which requests may do hours later.
+        words = "warm " * options.max_batch_tokens
+        router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
+        use_small_pages()
+        log = ServerLog(model_settings)
+        app = App(router, queue=queue, log=log, options=options, additions=additions)
+        ends.callback(app.close)
+        server = http_server(
+            app, options, ready=lambda: ready(_url(listener)), end_within=_end_within
         )
-    (queue,) = queues
-    hooks = load_hooks(settings, queue)
-    if hooks.metrics is not None:
-        queue.observe = hooks.metrics.observe_run
-    # In all workers together, each with a run of the size that runs are merged to: the memory that
-    # runs share grows to what they need together, which requests may do hours later.
-    words = "warm " * settings.max_batch_tokens
-    router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
-    use_small_pages()
-    lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
-    app = App(
-        router,
-        queue=queue,
-        log=AccessLog(model_settings),
-        lifecycle=lifecycle,
-        settings=settings,
-        hooks=hooks,
-    )
-    ends.callback(app.close)
-    if hooks.tracer is not None:
-        ends.callback(hooks.tracer.close)
-    server = http_server(
-        app, lifecycle, settings, ready=lambda: ready(_url(listener)), end_within=_end_within
-    )
-    # The objects made so far stay alive, so the garbage collector need not traverse them.
-    gc.freeze()
-    gc.enable()
-    # uvicorn restores these at its end. With Python's own, a signal during a run would be a crash.
-    for number in HANDLED_SIGNALS:
-        signal.signal(number, lambda *_: os._exit(0))
-    asyncio.run(server.serve(sockets=[listener]))
+        # The objects made so far stay alive, so the garbage collector need not traverse them.
+        gc.freeze()
+        gc.enable()
+        # uvicorn restores these at its end. With Python's own, a signal during a run would be a
+        # crash.
+        for number in HANDLED_SIGNALS:
+            signal.signal(number, lambda *_: os._exit(0))
+        asyncio.run(server.serve(sockets=[listener]))
 
 
 def _end_within(seconds: float) -> None:
@@ -175,48 +167,49 @@ def _end_within(seconds: float) -> None:
     timer.start()
 
 
-def load_hooks(settings: ServerSettings, queue: BatchingSession) -> Hooks:
-    """Load what the settings turn on, and import nothing else.
+def load_additions(options: ServerOptions, queue: BatchingSession) -> Additions:
+    """Load what the options turn on, and import nothing else.
 
     Raises:
         SettingsError: if the keys cannot be used, or the server would be open to all without being
             told so.
     """
-    keys, metrics, tracer = _keys(settings), None, None
-    if settings.metrics_key and keys is None:
+    keys, metrics, tracer = _keys(options), None, None
+    if options.metrics_key and keys is None:
         raise SettingsError("--metrics-key needs keys, and the server has none.")
-    if not settings.no_metrics:
+    if not options.no_metrics:
         from embedder.server.metrics import Metrics  # noqa: PLC0415
 
         metrics = Metrics(queue)
-    if settings.otlp_endpoint is not None:
+    if options.otlp_endpoint is not None:
         from embedder.server.traces import Tracer  # noqa: PLC0415
 
-        tracer = Tracer(settings.otlp_endpoint)
-    return Hooks(keys, metrics, tracer)
+        tracer = Tracer(options.otlp_endpoint)
+    return Additions(keys, metrics, tracer)
 
 
-def _keys(settings: ServerSettings) -> "Keys | None":
-    given = [settings.keys_file is not None, settings.keys is not None, settings.no_keys]
-    if not any(given):
+def _keys(options: ServerOptions) -> "Keys | None":
+    sources = [options.keys_file is not None, options.keys is not None, options.no_keys]
+    if not any(sources):
         raise SettingsError(
             "The server has no keys, so that anyone who reaches its port could use it. Give "
             "--keys-file with a file that `embedding-kit embedder.server.new_key NAME` makes, or "
             "--no-keys if everyone may call, for example behind a proxy that checks callers."
         )
-    if sum(given) > 1:
+    if sum(sources) > 1:
         raise SettingsError(
-            f"Only one of --keys-file, {PREFIX}KEYS and --no-keys can be given; found {sum(given)}."
+            f"Only one of --keys-file, {PREFIX}KEYS and --no-keys can be given; found "
+            f"{sum(sources)}."
         )
-    if settings.no_keys:
+    if options.no_keys:
         return None
     from embedder.server.keys import Keys, read_keys_file  # noqa: PLC0415
 
-    file = settings.keys_file
+    file = options.keys_file
     if file is not None:
         return Keys(partial(read_keys_file, file), source=file, report=_report)
     # A process keeps its variables as it was started with.
-    return Keys(lambda: settings.keys or "", source=f"{PREFIX}KEYS")
+    return Keys(lambda: options.keys or "", source=f"{PREFIX}KEYS")
 
 
 def _report(error: SettingsError) -> None:
@@ -226,32 +219,34 @@ def _report(error: SettingsError) -> None:
 
 def http_server(
     app: App,
-    lifecycle: Lifecycle,
-    settings: ServerSettings,
+    options: ServerOptions,
     *,
     ready: Callable[[], None],
     end_within: Callable[[float], None] = lambda _: None,
-) -> Server:
+) -> DrainingServer:
     """Return the HTTP server around the application; it calls `ready` when it has started."""
+    application: Callable[..., Awaitable[None]] = app
+    if app.tracer is not None:
+        application = app.tracer.around(app, without=(*STATUS_PATHS, METRICS_PATH))
     config = http_config(
-        app, header_timeout=settings.header_timeout, keep_alive=settings.keep_alive
+        application, header_timeout=options.header_timeout, keep_alive=options.keep_alive
     )
-    return Server(config, app, lifecycle, ready, end_within)
+    return DrainingServer(config, app, options, ready=ready, end_within=end_within)
 
 
-def listen(settings: ServerSettings) -> socket.socket:
+def listen(options: ServerOptions) -> socket.socket:
     """Take the address. Until requests are answered, connections to it are refused."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # asyncio turns off Nagle's algorithm only for sockets that name TCP. With it, the body of a
     # response would wait 40 ms for the client to acknowledge the head.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
+        listener.bind((options.host, options.port))
     except OSError as error:
         listener.close()
         raise SettingsError(
-            f"The server cannot listen at {settings.host}, port {settings.port}: {error.strerror}."
+            f"The server cannot listen at {options.host}, port {options.port}: {error.strerror}."
         ) from error
     return listener
 

@@ -1,26 +1,23 @@
 """OpenTelemetry traces: a span for each request, sent to a collector by OTLP over HTTP.
 
-A request that carries `traceparent` (https://www.w3.org/TR/trace-context/) becomes part of its
-caller's trace, and each response carries the `traceparent` of its own span. OpenTelemetry's own
-variables configure the rest: the headers for the collector and its certificate, the service's name
-and attributes, the sampler and the batches
+The span is that of OpenTelemetry's ASGI middleware, with the facts of the log line. A request that
+carries `traceparent` (https://www.w3.org/TR/trace-context/) becomes part of its caller's trace.
+OpenTelemetry's own variables configure the rest: the headers for the collector and its certificate,
+the service's name and attributes, the sampler and the batches
 (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 
-A span has the names of https://opentelemetry.io/docs/specs/semconv/http/http-spans/, and what the
-log line has. Its child spans are the stages of a request that embeds: `tokenization`, `queue`, and
-`inference` from the beginning of its first run to the end of its last. No span has a text, a vector
-or a key.
-
-OpenTelemetry's ASGI middleware takes 189 µs of processor time for a request, and this module 69. It
-would replace the twenty lines that start and end a span, and none of the rest.
+No span has a text, a vector or a key: the middleware gets neither the query, in which a mistaken
+client could send a text, nor the client's address.
 """
 
+import os
 import threading
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
+from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 from opentelemetry.sdk.resources import (
     SERVICE_NAME,
     SERVICE_VERSION,
@@ -29,58 +26,16 @@ from opentelemetry.sdk.resources import (
 )
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span as OpenTelemetrySpan
-from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
-from opentelemetry.trace import Tracer as OpenTelemetryTracer
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.util.types import AttributeValue
 
 from embedder import __version__
 from embedder.core.errors import SettingsError
-from embedder.server.exchange import Exchange
+from embedder.server.server_request import ServerRequest
 
 _SERVICE = "embedding-kit"
 #: A server that ends waits this long for its last spans.
 _CLOSE_SECONDS = 3.0
 
-
-@dataclass(slots=True)
-class Span:
-    """The span of one request."""
-
-    _span: OpenTelemetrySpan
-    _tracer: OpenTelemetryTracer
-    #: The headers that its response carries.
-    headers: dict[str, str]
-
-    def end(self, exchange: Exchange) -> None:
-        """End the span of a finished request."""
-        span = self._span
-        if span.is_recording():
-            # Only a path that is served names the span: what callers make up has no end.
-            if exchange.record.operation != "none":
-                span.update_name(f"{exchange.method} {exchange.path}")
-            span.set_attributes(_attributes(exchange))
-            if exchange.record.status >= 500:
-                span.set_status(StatusCode.ERROR)
-            self._add_stages(exchange)
-        span.end()
-
-    def _add_stages(self, exchange: Exchange) -> None:
-        runs, entered = exchange.ticket.runs, exchange.ticket.entered
-        if not runs:
-            return
-        began, ended = min(run.began for run in runs), max(run.ended for run in runs)
-        context = set_span_in_context(self._span)
-        # The clock of the queue shows the seconds since an unknown time.
-        origin = time.time_ns() - time.monotonic_ns()
-        for name, start, end in (
-            ("tokenization", entered - exchange.timings.tokenization, entered),
-            ("queue", entered, began),
-            ("inference", began, ended),
-        ):
-            stage = self._tracer.start_span(name, context, start_time=origin + int(start * 1e9))
-            stage.end(origin + int(end * 1e9))
+_Application = Callable[..., Awaitable[None]]
 
 
 class Tracer:
@@ -103,48 +58,41 @@ class Tracer:
         self._provider.add_span_processor(
             BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces"))
         )
-        self._tracer = self._provider.get_tracer("embedder.server", __version__)
-        self._propagator = TraceContextTextMapPropagator()
 
-    def start(self, exchange: Exchange, headers: Mapping[str, str]) -> Span:
-        """Start the span of a request, as part of its caller's trace if it names one."""
-        span = self._tracer.start_span(
-            exchange.method,
-            context=self._propagator.extract(headers),
-            kind=SpanKind.SERVER,
-            start_time=exchange.started_ns,
+    def around(self, app: _Application, *, without: tuple[str, ...]) -> _Application:
+        """Return the application with a span around each request, but for those of some paths."""
+        # The names of the attributes are those of the present conventions:
+        # https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+        os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
+        middleware = OpenTelemetryMiddleware(
+            app,
+            excluded_urls=",".join(f"{path}$" for path in without),
+            # What callers make up has no end, so only `describe` names a span by its path.
+            default_span_details=lambda scope: (scope["method"], {}),
+            tracer_provider=self._provider,
+            exclude_spans=["receive", "send"],
         )
-        response_headers: dict[str, str] = {}
-        self._propagator.inject(response_headers, context=set_span_in_context(span))
-        return Span(span, self._tracer, response_headers)
+
+        async def traced(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+            await middleware({**scope, "query_string": b"", "client": None}, receive, send)
+
+        return traced
+
+    def describe(self, request: ServerRequest, fields: Mapping[str, Any]) -> None:
+        """Add the fields of a finished request's log line to its span, the current one."""
+        span = trace.get_current_span()
+        served = request.record.operation != "none"
+        if served:
+            span.update_name(f"{request.method} {request.path}")
+            span.set_attribute("http.route", request.path)
+        # A path that is not served may have anything in it.
+        span.set_attribute("url.path", request.path if served else "")
+        for name, value in fields.items():
+            if isinstance(value, str | int | float):
+                span.set_attribute(f"embedding.{name}", value)
 
     def close(self) -> None:
         """Send what is left, but do not wait long for a collector that is gone."""
         last = threading.Thread(target=self._provider.shutdown, daemon=True)
         last.start()
         last.join(_CLOSE_SECONDS)
-
-
-def _attributes(exchange: Exchange) -> dict[str, AttributeValue]:
-    record, timings = exchange.record, exchange.timings
-    attributes: dict[str, AttributeValue] = {
-        "http.request.method": exchange.method,
-        "http.response.status_code": record.status,
-        "http.request.body.size": record.request_bytes,
-        "http.response.body.size": record.response_bytes,
-        "embedding.request_id": exchange.id,
-        "embedding.api": record.api,
-        "embedding.operation": record.operation,
-        "embedding.texts": len(exchange.tokens),
-        "embedding.tokens": sum(exchange.tokens),
-        "embedding.tokenization_seconds": timings.tokenization,
-        "embedding.queue_seconds": timings.queue,
-        "embedding.inference_seconds": timings.inference,
-    }
-    if record.operation != "none":
-        attributes["http.route"] = exchange.path
-    if exchange.caller:
-        attributes["embedding.key"] = exchange.caller
-    if record.error is not None:
-        attributes["error.type"] = record.error
-    return attributes

@@ -1,199 +1,141 @@
-"""What callers share: how much each may hold, and which of the waiting runs is next.
+"""The order in which waiting runs are taken.
 
-`Shares` is what makes the server answer 429. `WaitingRuns` says which caller is next, and which of
-its runs.
+The keys are served in turn: the next run is of the key of which the fewest tokens were run. So a
+text goes before another key's list, and keys with lists get equal parts of the model. A key has no
+credit for a time in which it asked for nothing.
 
-**Between callers**, each gets an equal part of the tokens that are run, as in start-time fair
-queueing (Goyal, Vin, Cheng: https://doi.org/10.1145/248157.248171). The next run is the one of the
-caller that has had the least, the run itself included. So a text goes before the run of another
-caller's list, and lists take turns. A caller that comes back has no credit for the time in which it
-asked for nothing.
-
-**Of one caller**, a run is due at the time of its arrival plus a patience for each token of its
-request up to its own end. So a single text is due very soon, and the last run of a large list
-long after its first: small requests go first. As no run becomes due later, and each new one is due
-after its arrival, a run waits at most its patience behind those that came later: no request is
-starved.
+Of one key, requests that have a single run go before larger ones, which have at least every fourth
+turn: a text hardly waits for a list, and a list does not wait for ever.
 
 Runs of one padded length that wait at the same time are taken together, up to a number of tokens.
 Padding does not change by that, so neither does any vector (see `embedder.core.planning`). A run
-that is large enough by itself is not taken with a smaller one that is due before it: nothing would
-be saved, and a single text would wait for the run of a list.
+of a larger request does not join that of a single one, which would only wait for it.
 """
 
-import math
-from bisect import insort
-from collections import defaultdict
-from collections.abc import Iterator
-from heapq import merge
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
-from embedder.core.errors import OverloadedError
 from embedder.core.model_runner import TokenBatch
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-#: Tokens from which on a run saves nothing by being merged. MiniLM takes 2.5 ms for a text of 8
-#: tokens, 1.2 for each of eight of them, and no less for each of more.
-_LARGE = 64
+#: Turns of a key in which its single runs go before those of a larger request.
+_TURNS_OF_SINGLES = 3
 
 
-class Shares:
-    """What callers hold of something that is bounded, such as tokens that wait.
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One request's place in the queue."""
 
-    A caller may take what is free. A caller that holds less than an equal part may take up to that
-    part even if nothing is free, and one that holds nothing may always take something: so no other
-    caller, whatever it holds, can have it refused. All n callers together hold up to 1 + 1/2 + … +
-    1/n times the bound.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        #: By the caller's name; without those that hold nothing.
-        self._held: dict[str, int] = {}
-        self.total = 0
-
-    def check(self, caller: str, more: int, most: int, *, seconds_each: float = 0.0) -> None:
-        """Refuse a caller that may not take so much `more`, where all together may hold `most`.
-
-        More than half of a bound counts as half of it. So a list that is larger than the bound is
-        taken as soon as half of it is free, and not only when nothing is held. `Retry-After` says
-        when the caller's own work is done, if each of what is held takes `seconds_each` and callers
-        get equal parts of the time.
-        """
-        own = self._held.get(caller, 0)
-        share = most // max(1, len(self._held))
-        # Who holds nothing passes, because no more than half of its share counts.
-        if any(
-            held + min(more, bound - bound // 2) <= bound
-            for held, bound in ((self.total, most), (own, share))
-        ):
-            return
-        seconds = min(self.total, own * len(self._held)) * seconds_each
-        retry_after = max(1, math.ceil(seconds))
-        raise OverloadedError(
-            f"The server has too much to do: it has {own} {self._what} of this caller, and at most "
-            f"{share} are allowed now. Send the request again in {retry_after} s.",
-            headers={"retry-after": str(retry_after)},
-        )
-
-    def take(self, caller: str, amount: int) -> None:
-        """Add to what a caller holds; less than zero gives it back."""
-        held = self._held.get(caller, 0) + amount
-        self.total += amount
-        if held:
-            self._held[caller] = held
-        else:
-            self._held.pop(caller, None)
+    #: Name of the key that sent it, never the key; empty without keys.
+    key: str = ""
+    #: `time.monotonic()` when its runs came to the queue.
+    entered: float = 0.0
+    runs: "list[WaitingRun]" = field(default_factory=list)
+    #: Number of runs that are not over.
+    pending: int = 0
+    #: Done when all runs are over or one has failed; cancelled when nobody waits any more.
+    end: "Future[None]" = field(default_factory=Future)
 
 
 class WaitingRun:
-    """A batch of a request, its owner, on its way through the queue."""
+    """A batch of a request on its way through the queue."""
 
-    def __init__(self, owner: Any, batch: TokenBatch, caller: str = "") -> None:
-        self.owner = owner
+    def __init__(self, ticket: Ticket, batch: TokenBatch) -> None:
+        self.ticket = ticket
         self.batch = batch
-        self.caller = caller
-        #: Padded length of each input, and tokens of all, padding included.
-        self.tokens = int(batch.input_ids.shape[1])
-        self.size = int(batch.input_ids.size)
-        self.due = 0.0
-        self.number = 0
+        self.texts = len(batch.input_ids)
+        #: Tokens of each text and of all, padding included.
+        self.padded_length = int(batch.input_ids.shape[1])
+        self.tokens = int(batch.input_ids.size)
         #: `time.monotonic()` of the model's beginning and end.
         self.began = self.ended = 0.0
         self.vectors: npt.NDArray[np.float32] | None = None
 
-    def __lt__(self, other: "WaitingRun") -> bool:
-        return (self.due, self.number) < (other.due, other.number)
-
-
-class _Caller:
-    """A caller's waiting runs by their padded length, each in the order in which they are due."""
-
-    __slots__ = ("groups", "had")
-
-    def __init__(self) -> None:
-        self.groups: dict[int, list[WaitingRun]] = {}
-        #: Tokens that were run for it, in the time of `WaitingRuns`.
-        self.had = 0
-
-    def first(self) -> WaitingRun:
-        return min(runs[0] for runs in self.groups.values())
-
-    def ranked(self, tokens: int) -> Iterator[tuple[int, WaitingRun]]:
-        """Yield the runs of a padded length, each with what the caller will have had then."""
-        had = self.had
-        for run in self.groups.get(tokens, ()):
-            had += run.size
-            yield had, run
+    @property
+    def of_list(self) -> bool:
+        """Whether its request has other runs."""
+        return len(self.ticket.runs) > 1
 
 
 class WaitingRuns:
-    """Waiting runs by their caller and their padded length.
+    """Waiting runs of all keys. At most `run_tokens` are taken together, but always one run."""
 
-    Up to `budget` tokens are taken together; one run is always taken.
-    """
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._callers: defaultdict[str, _Caller] = defaultdict(_Caller)
-        self._count = 0
-        #: What the caller that was next had had.
-        self._now = 0
-        #: Tokens that wait, padding included.
-        self.shares = Shares("waiting tokens")
+    def __init__(self, run_tokens: int) -> None:
+        self._run_tokens = run_tokens
+        #: In the order in which they came.
+        self._runs: list[WaitingRun] = []
+        #: Waiting tokens by key, padding included.
+        self.tokens: Counter[str] = Counter()
+        #: By key: tokens that were run or not asked for, and turns of singles since that of a list.
+        self._served: Counter[str] = Counter()
+        self._turns_of_singles: Counter[str] = Counter()
+        #: The served tokens of the key that had the last turn.
+        self._level = 0
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __bool__(self) -> bool:
-        return self.shares.total > 0
+        return len(self._runs)
 
     def __iter__(self) -> Iterator[WaitingRun]:
-        for caller in self._callers.values():
-            for runs in caller.groups.values():
-                yield from runs
+        return iter(self._runs)
 
-    def add(self, run: WaitingRun, due: float) -> None:
-        """Add a run that is due at this time; of two at the same time the first stays first."""
-        self._count += 1
-        run.due, run.number = due, self._count
-        caller = self._callers[run.caller]
-        if not caller.groups:
-            caller.had = max(caller.had, self._now)
-        insort(caller.groups.setdefault(run.tokens, []), run)
-        self.shares.take(run.caller, run.size)
+    def tokens_until_done(self, key: str) -> int:
+        """Return how many tokens are run until those of a key are, at most."""
+        return min(self.tokens.total(), self.tokens[key] * len(+self.tokens))
+
+    def add(self, runs: list[WaitingRun]) -> None:
+        """Add the runs of a request."""
+        self._runs += runs
+        for run in runs:
+            key = run.ticket.key
+            if not self.tokens[key]:
+                self._served[key] = max(self._served[key], self._level)
+            self.tokens[key] += run.tokens
 
     def take(self) -> list[WaitingRun]:
         """Remove and return the run that is next, with those that run together with it."""
-        waiting = [caller for caller in self._callers.values() if caller.groups]
-        heads = ((caller, caller.first()) for caller in waiting)
-        caller, first = min(heads, key=lambda head: (head[0].had + head[1].size, head[1]))
-        self._now = max(self._now, caller.had)
-        taken, size = [first], first.size
-        for _, run in merge(*[caller.ranked(first.tokens) for caller in waiting]):
-            if size + first.tokens > self._budget:
-                break
-            if run is not first and run.size <= min(self._budget - size, max(_LARGE, first.size)):
+        # `+` leaves out the keys of which nothing waits.
+        keys = sorted(+self.tokens, key=lambda key: self._served[key])
+        first = self._first(keys[0])
+        self._level = self._served[keys[0]]
+        # The keys join in turn as well; that of the first run has had its turn.
+        joining: dict[str, list[WaitingRun]] = {key: [] for key in keys[1:] + keys[:1]}
+        for run in self._runs:
+            fits = run.padded_length == first.padded_length and (first.of_list or not run.of_list)
+            if fits and run is not first:
+                joining[run.ticket.key].append(run)
+        taken, room = [first], self._run_tokens - first.tokens
+        for run in chain.from_iterable(zip_longest(*joining.values())):
+            if run is not None and run.tokens <= room:
                 taken.append(run)
-                size += run.size
+                room -= run.tokens
         for run in taken:
-            self._callers[run.caller].had += run.size
+            self._served[run.ticket.key] += run.tokens
         self._remove(taken)
         return taken
 
-    def drop(self, owner: Any) -> None:
-        """Remove all runs of an owner."""
-        self._remove([run for run in self if run.owner is owner])
+    def drop(self, ticket: Ticket) -> None:
+        """Remove all runs of a request."""
+        self._remove([run for run in self._runs if run.ticket is ticket])
 
-    def _remove(self, runs: list[WaitingRun]) -> None:
+    def _first(self, key: str) -> WaitingRun:
+        runs = [run for run in self._runs if run.ticket.key == key]
+        turn_of_lists = self._turns_of_singles[key] == _TURNS_OF_SINGLES
+        first = min(runs, key=lambda run: run.of_list != turn_of_lists)
+        if first.of_list or not any(run.of_list for run in runs):
+            self._turns_of_singles[key] = 0
+        else:
+            self._turns_of_singles[key] += 1
+        return first
+
+    def _remove(self, runs: Iterable[WaitingRun]) -> None:
         gone = set(runs)
-        for caller, tokens in {(run.caller, run.tokens) for run in gone}:
-            groups = self._callers[caller].groups
-            groups[tokens] = [run for run in groups[tokens] if run not in gone]
-            if not groups[tokens]:
-                del groups[tokens]
+        self._runs = [run for run in self._runs if run not in gone]
         for run in gone:
-            self.shares.take(run.caller, -run.size)
+            self.tokens[run.ticket.key] -= run.tokens

@@ -21,16 +21,16 @@ from embedder.core.search import SearchIndex
 from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
-from embedder.server.app import App, Hooks, Lifecycle
-from embedder.server.exchange import AccessLog
-from embedder.server.queue import BatchingSession, Bounds
-from embedder.server.serve import Server, http_server, listen
-from embedder.server.settings import ServerSettings
+from embedder.server.app import Additions, App
+from embedder.server.options import ServerOptions
+from embedder.server.queue import BatchingSession
+from embedder.server.serve import DrainingServer, http_server, listen
+from embedder.server.server_request import ServerLog
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
 #: For events that always come, on a machine however busy.
 PATIENCE = 60.0
-SETTINGS = ServerSettings(host="127.0.0.1", port=0, no_keys=True, workers=1)
+OPTIONS = ServerOptions(host="127.0.0.1", port=0, no_keys=True, workers=1)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -73,8 +73,8 @@ class Running:
     address: tuple[str, int]
     router: Router
     queue: BatchingSession
-    lifecycle: Lifecycle
-    server: Server
+    app: App
+    server: DrainingServer
     thread: threading.Thread
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
@@ -90,9 +90,14 @@ class Running:
         """Open a connection that the test writes to itself."""
         return socket.create_connection(self.address, timeout=PATIENCE)
 
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that are being answered."""
+        return len(self.server.server_state.tasks)
+
     def wait_until(self, condition: str, value: int) -> None:
-        """Wait until an attribute of the server's life or of its queue has this value."""
-        owner: Any = self.lifecycle if hasattr(self.lifecycle, condition) else self.queue
+        """Wait until an attribute of this server or of its queue has this value."""
+        owner: Any = self if hasattr(self, condition) else self.queue
         wait_until(lambda: getattr(owner, condition) == value)
 
 
@@ -100,51 +105,46 @@ class Running:
 def running(
     session: InferenceSession | None = None,
     *,
-    bounds: Bounds | None = None,
-    hooks: Hooks | None = None,
+    queue_tokens: int = 100_000,
+    additions: Additions | None = None,
     max_tokens: int = 64,
     entries: Sequence[str] | None = None,
     open_index: Callable[[Engine], SearchIndex] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Run a server; `entries` are its search index, or `open_index` opens it."""
-    settings = replace(SETTINGS, **options)
+    server_options = replace(OPTIONS, **options)
     batching = BatchingSession(
         session or HashSession(),
-        workers=settings.workers or 1,
-        run_tokens=settings.max_batch_tokens,
-        bounds=bounds or Bounds(100_000, 1000.0),
+        workers=server_options.workers or 1,
+        run_tokens=server_options.max_batch_tokens,
+        queue_tokens=queue_tokens,
     )
     engine = Engine(
         manifest_of(max_tokens=max_tokens),
         WordTokenizer(),
         batching,
-        run_tokens=settings.max_batch_tokens,
+        run_tokens=server_options.max_batch_tokens,
     )
     router = router_of(engine, entries)
     if open_index is not None:
         router = Router(ServedModel(engine, open_index(engine)))
-    lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(
         router,
         queue=batching,
-        log=AccessLog(EmbedderSettings(artifact="")),
-        lifecycle=lifecycle,
-        settings=settings,
-        hooks=hooks or Hooks(),
+        log=ServerLog(EmbedderSettings(artifact="")),
+        options=server_options,
+        additions=additions or Additions(),
     )
-    listener = listen(settings)
+    listener = listen(server_options)
     host, port = listener.getsockname()
     started = threading.Event()
-    server = http_server(app, lifecycle, settings, ready=started.set)
+    server = http_server(app, server_options, ready=started.set)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     assert started.wait(PATIENCE)
-    found = Running(
-        f"http://{host}:{port}", (host, port), router, batching, lifecycle, server, thread
-    )
     try:
-        yield found
+        yield Running(f"http://{host}:{port}", (host, port), router, batching, app, server, thread)
     finally:
         if isinstance(session, GatedSession):
             session.open()

@@ -4,14 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.core.embedding_request import Timings
+from embedder.core.model_runner import TokenBatch
 from embedder.http.telemetry import RequestRecord
-from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
-from embedder.server.queue import RunTimes
+from embedder.server.server_request import ServerRequest
+from embedder.server.waiting_runs import Ticket, WaitingRun
 
 #: Names, types and labels in TEI at 0d124dc that mean the same here.
 TEI = {
@@ -47,26 +49,34 @@ def metrics(queue: Any) -> Metrics:
     return Metrics(queue)
 
 
-def exchange(*tokens: int, **values: Any) -> Exchange:
-    made = Exchange("1", "POST", "/v1/embeddings")
-    made.caller = "search"
-    made.tokens, made.record = tokens, RequestRecord("1")
-    made.record.api, made.record.operation, made.record.status = "openai", "create_embeddings", 200
+def server_request(*tokens: int, **values: Any) -> ServerRequest:
+    request = ServerRequest("1", "POST", "/v1/embeddings", ticket=Ticket("search"))
+    request.tokens, request.record = tokens, RequestRecord("1")
+    record = request.record
+    record.api, record.operation, record.status = "openai", "create_embeddings", 200
     for name, value in values.items():
-        setattr(made if hasattr(made, name) else made.record, name, value)
-    return made
+        setattr(request if hasattr(request, name) else record, name, value)
+    return request
+
+
+def run(ticket: Ticket, texts: int, began: float, ended: float) -> WaitingRun:
+    """Return a run that is over."""
+    ids = np.ones((texts, 4), dtype=np.int64)
+    finished = WaitingRun(ticket, TokenBatch(ids, ids))
+    finished.began, finished.ended = began, ended
+    return finished
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
     """Return each sample's value by its name and labels, as `name{label=value,...}`."""
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(metrics.render()[0].decode()):
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             # The parser ends the names of all counters with `_total`; TEI's have no such end.
             name = sample.name.removesuffix("_total") if family.name in TEI else sample.name
-            found[f"{name}{{{labels}}}" if labels else name] = sample.value
-    return found
+            values[f"{name}{{{labels}}}" if labels else name] = sample.value
+    return values
 
 
 def test_teis_metrics_have_its_names_types_and_labels(metrics):
@@ -74,11 +84,11 @@ def test_teis_metrics_have_its_names_types_and_labels(metrics):
     body, content_type = metrics.render()
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     families = {family.name: family for family in text_string_to_metric_families(body.decode())}
-    found = {
+    exposed = {
         name: (families[name].type, {label for s in families[name].samples for label in s.labels})
         for name in TEI
     }
-    assert found == TEI
+    assert exposed == TEI
     for line in (b'te_request_count{method="single"} 0.0', b"te_embed_count 0.0"):
         assert line in body.splitlines()
 
@@ -86,43 +96,44 @@ def test_teis_metrics_have_its_names_types_and_labels(metrics):
 def test_an_answered_request_is_counted(metrics):
     """It counts by key, API and status, and its durations are seconds."""
     timings = Timings(tokenization=0.01, queue=0.15, inference=0.3)
-    metrics.observe(exchange(7, 20, seconds=0.5, timings=timings))
-    metrics.observe(exchange(5))
-    found = samples(metrics)
+    metrics.observe(server_request(7, 20, seconds=0.5, timings=timings))
+    metrics.observe(server_request(5))
+    sampled = samples(metrics)
     labels = "{api=openai,key=search,operation=create_embeddings,status=200}"
-    assert found[f"embedding_requests_total{labels}"] == 2
-    assert found["embedding_tokens_total{api=openai,key=search}"] == 32
-    assert found["te_request_count{method=batch}"] == 1
-    assert found["te_request_success{method=single}"] == 1
-    assert (found["te_embed_count"], found["te_embed_success"]) == (3, 3)
-    sums = [found[f"te_request{stage}_duration_sum"] for stage in STAGES]
+    assert sampled[f"embedding_requests_total{labels}"] == 2
+    assert sampled["embedding_tokens_total{api=openai,key=search}"] == 32
+    assert sampled["te_request_count{method=batch}"] == 1
+    assert sampled["te_request_success{method=single}"] == 1
+    assert (sampled["te_embed_count"], sampled["te_embed_success"]) == (3, 3)
+    sums = [sampled[f"te_request{stage}_duration_sum"] for stage in STAGES]
     assert sums == [0.5, 0.01, 0.15, 0.3]
-    assert found["te_request_duration_count"] == 2
-    assert found["te_request_input_length_sum"] == 32
-    assert found["te_request_input_length_bucket{le=8.0}"] == 2
+    assert sampled["te_request_duration_count"] == 2
+    assert sampled["te_request_input_length_sum"] == 32
+    assert sampled["te_request_input_length_bucket{le=8.0}"] == 2
 
 
 def test_each_text_that_the_model_ran_is_counted(metrics):
     """Its durations are those of its own run; a repeated text has none."""
-    made = exchange(7, 7, 20, 30, timings=Timings(tokenization=0.01))
-    made.ticket.entered, made.ticket.texts = 100.0, 3
-    made.ticket.runs = [RunTimes(2, 100.5, 101.0), RunTimes(1, 102.0, 102.25)]
-    metrics.observe(made)
-    found = samples(metrics)
-    assert (found["te_embed_count"], found["te_embed_success"]) == (4, 4)
-    assert found["te_embed_duration_count"] == 3
-    sums = [found[f"te_embed{stage}_duration_sum"] for stage in STAGES]
+    request = server_request(7, 7, 20, 30, timings=Timings(tokenization=0.01))
+    ticket = request.ticket
+    ticket.entered = 100.0
+    ticket.runs = [run(ticket, 2, 100.5, 101.0), run(ticket, 1, 102.0, 102.25)]
+    metrics.observe(request)
+    sampled = samples(metrics)
+    assert (sampled["te_embed_count"], sampled["te_embed_success"]) == (4, 4)
+    assert sampled["te_embed_duration_count"] == 3
+    sums = [sampled[f"te_embed{stage}_duration_sum"] for stage in STAGES]
     assert sums == pytest.approx([2 * 1.01 + 2.26, 0.03, 2 * 0.5 + 2.0, 2 * 0.5 + 0.25])
 
 
 def test_the_texts_of_a_failed_request_are_counted(metrics):
     """As far as they came to the queue."""
-    made = exchange(error="inference_failed", status=500)
-    made.ticket.texts = 5
-    metrics.observe(made)
-    found = samples(metrics)
-    assert (found["te_embed_count"], found["te_embed_success"]) == (5, 0)
-    assert found["te_request_count{method=batch}"] == 1
+    request = server_request(error="inference_failed", status=500)
+    request.ticket.runs = [run(request.ticket, 5, 0.0, 0.0)]
+    metrics.observe(request)
+    sampled = samples(metrics)
+    assert (sampled["te_embed_count"], sampled["te_embed_success"]) == (5, 0)
+    assert sampled["te_request_count{method=batch}"] == 1
 
 
 @pytest.mark.parametrize(
@@ -143,14 +154,19 @@ def test_the_texts_of_a_failed_request_are_counted(metrics):
 )
 def test_a_failed_request_has_teis_kind(metrics, values, err):
     """It counts as a failure of its kind, and not among the durations."""
-    metrics.observe(exchange(**values))
-    found = samples(metrics)
-    failures = {name: n for name, n in found.items() if name.startswith("te_request_failure") and n}
+    metrics.observe(server_request(**values))
+    sampled = samples(metrics)
+    failures = {
+        name: n for name, n in sampled.items() if name.startswith("te_request_failure") and n
+    }
     assert failures == {f"te_request_failure{{err={err}}}": 1}
-    assert (found["te_request_count{method=single}"], found["te_request_duration_count"]) == (1, 0)
+    assert (sampled["te_request_count{method=single}"], sampled["te_request_duration_count"]) == (
+        1,
+        0,
+    )
     operation = values.get("operation", "create_embeddings")
     labels = f"{{api=openai,key=search,operation={operation},status={values['status']}}}"
-    assert found[f"embedding_requests_total{labels}"] == 1
+    assert sampled[f"embedding_requests_total{labels}"] == 1
 
 
 @pytest.mark.parametrize(
@@ -164,19 +180,19 @@ def test_a_failed_request_has_teis_kind(metrics, values, err):
 )
 def test_teis_counters_have_only_what_embeds(metrics, values):
     """What was refused before it, or embeds nothing, counts by key, API and status alone."""
-    metrics.observe(exchange(**values))
-    found = samples(metrics)
-    assert sum(n for name, n in found.items() if name.startswith("te_request_count")) == 0
-    assert sum(n for name, n in found.items() if name.startswith("embedding_requests")) == 1
+    metrics.observe(server_request(**values))
+    sampled = samples(metrics)
+    assert sum(n for name, n in sampled.items() if name.startswith("te_request_count")) == 0
+    assert sum(n for name, n in sampled.items() if name.startswith("embedding_requests")) == 1
 
 
 def test_the_queue_is_read_when_it_is_asked_for(metrics, queue):
     """The gauges need no call for each request."""
     queue.waiting_runs, queue.waiting_tokens, queue.seconds = 3, 400, 0.25
-    found = samples(metrics)
-    assert found["te_queue_size"] == 3
-    assert found["embedding_queue_tokens"] == 400
-    assert found["embedding_queue_seconds"] == 0.25
+    sampled = samples(metrics)
+    assert sampled["te_queue_size"] == 3
+    assert sampled["embedding_queue_tokens"] == 400
+    assert sampled["embedding_queue_seconds"] == 0.25
 
 
 def test_runs_are_counted_from_all_threads(metrics):
@@ -188,14 +204,17 @@ def test_runs_are_counted_from_all_threads(metrics):
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(count, range(4)))
-    found = samples(metrics)
-    assert (found["te_batch_next_size_count"], found["te_batch_next_size_sum"]) == (8000, 64_000)
-    assert found["te_batch_next_tokens_bucket{le=64.0}"] == 0
-    assert found["te_batch_next_tokens_bucket{le=128.0}"] == 8000
+    sampled = samples(metrics)
+    assert (sampled["te_batch_next_size_count"], sampled["te_batch_next_size_sum"]) == (
+        8000,
+        64_000,
+    )
+    assert sampled["te_batch_next_tokens_bucket{le=64.0}"] == 0
+    assert sampled["te_batch_next_tokens_bucket{le=128.0}"] == 8000
 
 
 def test_the_process_is_measured(metrics):
     """Memory and processor time have the names that all Prometheus clients use."""
-    found = samples(metrics)
-    assert found["process_resident_memory_bytes"] > 0
-    assert found["process_cpu_seconds_total"] > 0
+    sampled = samples(metrics)
+    assert sampled["process_resident_memory_bytes"] > 0
+    assert sampled["process_cpu_seconds_total"] > 0

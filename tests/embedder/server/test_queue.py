@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,36 +12,30 @@ import numpy.typing as npt
 import pytest
 
 from embedder.core.engine import Engine
-from embedder.core.errors import InferenceError, OutOfTimeError, ShuttingDownError
+from embedder.core.errors import InferenceError, OutOfTimeError, OverloadedError, ShuttingDownError
 from embedder.core.model_runner import InferenceSession, TokenBatch
-from embedder.server.queue import (
-    BatchingSession,
-    Bounds,
-    ClientGoneError,
-    ThroughputEstimator,
-    Ticket,
-)
+from embedder.server.queue import BatchingSession, ClientGoneError
+from embedder.server.waiting_runs import Ticket
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
-NO_BOUNDS = Bounds(1_000_000, 1e6)
 MakeQueue = Callable[..., BatchingSession]
 
 
 @pytest.fixture
 def make_queue() -> Iterator[MakeQueue]:
     """Return a function that makes a queue, which is closed at the end."""
-    made: list[tuple[BatchingSession, InferenceSession]] = []
+    queues: list[tuple[BatchingSession, InferenceSession]] = []
 
     def make(
-        session: InferenceSession, *, workers: int = 1, bounds: Bounds = NO_BOUNDS
+        session: InferenceSession, *, workers: int = 1, queue_tokens: int = 1_000_000
     ) -> BatchingSession:
-        queue = BatchingSession(session, workers=workers, run_tokens=256, bounds=bounds)
-        made.append((queue, session))
+        queue = BatchingSession(session, workers=workers, run_tokens=256, queue_tokens=queue_tokens)
+        queues.append((queue, session))
         return queue
 
     yield make
-    for queue, session in made:
+    for queue, session in queues:
         if isinstance(session, GatedSession):
             session.open()
         queue.close()
@@ -98,12 +93,12 @@ def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Iterato
 
 def test_runs_that_wait_are_merged(held):
     """Runs of one padded length become one run, and each request gets its own rows."""
-    asked = [batch(seed, texts=1 + seed % 3) for seed in range(1, 7)]
-    answers = [held.ask(one) for one in asked]
+    batches = [batch(seed, texts=1 + seed % 3) for seed in range(1, 7)]
+    answers = [held.ask(texts) for texts in batches]
     held.wait_for(6)
     held.session.open()
-    for one, answer in zip(asked, answers, strict=True):
-        np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*one))
+    for texts, answer in zip(batches, answers, strict=True):
+        np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*texts))
     assert held.session.shapes == [(1, 4), (12, 8)]
 
 
@@ -121,30 +116,17 @@ def test_a_single_text_goes_before_a_list_that_came_first(held):
     assert len(large.result(PATIENCE)) == 8
 
 
-def test_a_large_list_is_not_overtaken_until_its_deadline(held):
-    """Its last run is due when half of its time is over; by its size alone that would be later."""
-    runs = [batch(n, texts=32, tokens=256) for n in range(8)]
-    large = held.ask(*runs, deadline=time.monotonic() + 100)
-    held.wait_for(8)
-    later = held.ask(batch(9, texts=120, tokens=250))
-    held.wait_for(9)
-    held.session.open()
-    assert len(large.result(PATIENCE)) == 8
-    later.result(PATIENCE)
-    assert held.session.shapes == [(1, 4), *[(32, 256)] * 8, (120, 250)]
-
-
 def test_a_list_uses_all_workers(make_queue, threads):
     """The runs of one request are computed at the same time."""
     session = GatedSession()
     queue = make_queue(session, workers=2)
-    asked = [batch(n, texts=32) for n in range(4)]
-    answer = threads.submit(ask, queue, asked)
+    batches = [batch(n, texts=32) for n in range(4)]
+    answer = threads.submit(ask, queue, batches)
     session.wait_for_run()
     session.wait_for_run()
     session.open()
-    for one, vectors in zip(asked, answer.result(PATIENCE), strict=True):
-        np.testing.assert_array_equal(vectors, HashSession().run(*one))
+    for texts, vectors in zip(batches, answer.result(PATIENCE), strict=True):
+        np.testing.assert_array_equal(vectors, HashSession().run(*texts))
 
 
 class PickySession(HashSession):
@@ -212,40 +194,6 @@ def test_a_deadline_ends_the_wait(held):
     assert held.queue.waiting_runs == 0
 
 
-def test_large_requests_of_a_caller_are_prepared_one_after_the_other(make_queue, threads):
-    """A small one, and another caller's, do not wait for their turn; runs in the queue end it."""
-    queue = make_queue(HashSession())
-    with queue.request(Ticket("a"), tokens=257):
-        for caller, tokens in (("a", 256), ("b", 257)):
-            threads.submit(_prepare, queue, caller, tokens).result(PATIENCE)
-        late = threads.submit(_prepare, queue, "a", deadline=time.monotonic() + 0.01)
-        with pytest.raises(OutOfTimeError, match="other lists of this caller came first"):
-            late.result(PATIENCE)
-        following = threads.submit(_prepare, queue, "a")
-        queue.run_all([batch(1)])
-        following.result(PATIENCE)
-    threads.submit(_prepare, queue, "a").result(PATIENCE)
-
-
-def _prepare(
-    queue: BatchingSession, caller: str, tokens: int = 257, deadline: float | None = None
-) -> None:
-    with queue.request(Ticket(caller), tokens=tokens, deadline=deadline):
-        pass
-
-
-def test_a_request_that_fails_gives_its_turn_back(make_queue):
-    """The next large request of its caller is prepared, also after a refused or a gone one."""
-    queue = make_queue(HashSession())
-    with pytest.raises(ValueError, match="bad"), queue.request(Ticket(), tokens=257):
-        raise ValueError("bad")
-    gone = Ticket()
-    gone.cancelled = True
-    with pytest.raises(ClientGoneError), queue.request(gone, tokens=257):
-        pass
-    _prepare(queue, "")
-
-
 def test_every_run_is_observed(held):
     """The metrics get how many texts and tokens a run had."""
     seen: list[tuple[int, int]] = []
@@ -283,19 +231,49 @@ def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
     assert not held.queue.alive
 
 
-def test_the_seconds_bound_the_tokens_once_the_pace_is_known():
-    """At 0.5 s a token, 10 seconds are 20 tokens."""
-    assert [Bounds(100, 10.0).most(pace) for pace in (None, 0.5, 0.001)] == [100, 20, 100]
+@pytest.mark.parametrize(
+    ("tokens", "pace", "seconds"),
+    [(80, 0.05, "4"), (81, 0.05, "5"), (80, 0.001, "1"), (80, 0, "1")],
+)
+def test_retry_after_is_the_time_of_the_keys_own_work(make_queue, tokens, pace, seconds):
+    """It is in whole seconds, 1 at least, by the pace of the last runs."""
+    queue = make_queue(HashSession())
+    for _ in range(1000):
+        queue._measure(256, 256 * 5.0)
+    for _ in range(4000):
+        queue._measure(256, 256 * pace)
+    with queue._changed:
+        queue._waiting.tokens["a"] = tokens
+        error = queue.refusal("a", tokens, "waiting tokens", 50)
+        queue._waiting.tokens.clear()
+    assert error.headers == {"retry-after": seconds}
+    assert error.message == (
+        f"The server has too much to do: it has {tokens} waiting tokens of this caller, and at "
+        f"most 50 are allowed. Send the request again in {seconds} s."
+    )
 
 
-def test_the_pace_is_the_mean_of_the_last_tokens():
-    """The first runs also read the weights: few tokens say nothing, and a change is followed."""
-    throughput = ThroughputEstimator()
-    throughput.add(8, 5.0)
-    assert throughput.seconds_per_token is None
-    for _ in range(2000):
-        throughput.add(256, 0.512)
-    assert throughput.seconds_per_token == pytest.approx(0.002, rel=0.01)
-    for _ in range(2000):
-        throughput.add(256, 0.0256)
-    assert throughput.seconds_per_token == pytest.approx(0.0001, rel=0.01)
+def waits(queue: BatchingSession, tokens: int) -> bool:
+    return queue.waiting_tokens == tokens
+
+
+def test_a_key_is_refused_while_its_own_queue_is_full(make_queue, threads):
+    """A request is admitted while less waits, however large it is; other keys do not count."""
+    session = GatedSession()
+    queue = make_queue(session, queue_tokens=40)
+    answers = [threads.submit(ask, queue, [batch(0, tokens=4)])]
+    session.wait_for_run()
+    for texts in (1, 100):
+        waiting = queue.waiting_tokens
+        answers.append(threads.submit(ask, queue, [batch(1, texts=texts)], Ticket("greedy")))
+        wait_until(partial(waits, queue, waiting + 8 * texts))
+    with pytest.raises(OverloadedError, match="it has 808 waiting tokens of this caller"):
+        queue.check("greedy")
+    with pytest.raises(OverloadedError):
+        ask(queue, [batch(2)], Ticket("greedy"))
+    answers.append(threads.submit(ask, queue, [batch(3)], Ticket("other")))
+    wait_until(partial(waits, queue, 816))
+    session.open()
+    for answer in answers:
+        answer.result(PATIENCE)
+    queue.check("greedy")

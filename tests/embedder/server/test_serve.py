@@ -33,12 +33,12 @@ WORDS = (
 def texts(count: int) -> list[str]:
     """Return different texts of 1 to 100 words, most of them short."""
     chosen = random.Random(1)
-    found = []
+    inputs = []
     for number in range(count):
         size = round(100 ** chosen.random())
         start = chosen.randrange(len(WORDS) - size)
-        found.append(f"{number} " + " ".join(WORDS[start : start + size]))
-    return found
+        inputs.append(f"{number} " + " ".join(WORDS[start : start + size]))
+    return inputs
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count
     """They are equal to the last bit, in whatever company a text is run, on two workers."""
     inputs = texts(count)
     # A busy machine may need longer than the server gives a request by default.
-    patient = ("--timeout", "600", "--max-queue-seconds", "600")
+    patient = ("--timeout", "600")
     with (
         process(minilm_artifact, "--no-keys", "--workers", "2", *patient) as (url, _),
         httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=48)) as client,
@@ -176,21 +176,21 @@ sys.exit(server.main())
 """
 
 
-def drain_over(program: subprocess.Popen, asked: HTTPConnection) -> None:
+def drain_over(program: subprocess.Popen, client: HTTPConnection) -> None:
     program.send_signal(signal.SIGTERM)
-    assert asked.getresponse().status == 503
+    assert client.getresponse().status == 503
 
 
-def second_signal(program: subprocess.Popen, asked: HTTPConnection) -> None:
+def second_signal(program: subprocess.Popen, client: HTTPConnection) -> None:
     program.send_signal(signal.SIGTERM)
-    url = f"http://{asked.host}:{asked.port}/ready"
+    url = f"http://{client.host}:{client.port}/ready"
     wait_until(lambda: httpx.get(url, timeout=PATIENCE).status_code == 503)
     program.send_signal(signal.SIGTERM)
-    assert asked.getresponse().status == 503
+    assert client.getresponse().status == 503
 
 
-def client_leaves(program: subprocess.Popen, asked: HTTPConnection) -> None:
-    asked.close()
+def client_leaves(program: subprocess.Popen, client: HTTPConnection) -> None:
+    client.close()
     program.send_signal(signal.SIGINT)
 
 
@@ -205,11 +205,11 @@ def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
     flags = (*runs, "--no-keys", "--drain-accept", "0", "--drain", drain)
     listed = [f"{number} " + " ".join(WORDS[:300]) for number in range(1000)]
     with process(minilm_artifact, *flags, code=code) as (url, program):
-        asked = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
-        asked.request("POST", "/embed", orjson.dumps({"inputs": listed}))
+        client = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
+        client.request("POST", "/embed", orjson.dumps({"inputs": listed}))
         metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
         wait_until(lambda: bool(re.search("te_queue_size [1-9]", metrics().text)))
-        end(program, asked)
+        end(program, client)
         assert program.wait(PATIENCE) == 0
         assert program.stderr.read() == ""
 
@@ -223,12 +223,12 @@ def test_an_upload_and_the_run_that_has_begun_get_503(minilm_artifact):
     with process(minilm_artifact, *flags, code=("-c", ENDLESS)) as (url, program):
         host = url.removeprefix("http://")
         clients = [HTTPConnection(host, timeout=PATIENCE) for _ in range(3)]
-        for asked, length in zip(clients, (1000, len(text), len(text)), strict=True):
-            asked.request("POST", "/embed", text, {"content-length": f"{length}"})
+        for client, length in zip(clients, (1000, len(text), len(text)), strict=True):
+            client.request("POST", "/embed", text, {"content-length": f"{length}"})
         metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
         wait_until(lambda: "te_queue_size 1.0" in metrics().text)
         program.send_signal(signal.SIGTERM)
-        assert [asked.getresponse().status for asked in clients] == [503, 503, 503]
+        assert [client.getresponse().status for client in clients] == [503, 503, 503]
         assert program.wait(PATIENCE) == 0
         assert program.stderr.read() == ""
 
@@ -252,6 +252,6 @@ def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact):
     """The message names the address."""
     with process(minilm_artifact, "--no-keys") as (url, _):
         port = url.rpartition(":")[2]
-        told = rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
-        with pytest.raises(AssertionError, match=told):
+        error = rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
+        with pytest.raises(AssertionError, match=error):
             process(minilm_artifact, "--no-keys", "--port", port).__enter__()

@@ -1,130 +1,139 @@
 """Traces, as a collector on this machine receives them."""
 
-import re
-import time
+import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from embedder.core.embedding_request import Timings
-from embedder.http.telemetry import RequestRecord
-from embedder.server.exchange import Exchange
-from embedder.server.queue import RunTimes, Ticket
+from embedder.server.app import Additions
+from embedder.server.keys import Keys
 from embedder.server.traces import Tracer
-from tests.embedder.server.conftest import Receiver, attributes
+from tests.embedder.core.aws.http_server import Server, serving
+from tests.embedder.server.running import GatedSession, Running, running
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+SECRET = hashlib.sha256(b"s1").hexdigest()
+SIGNED = {"authorization": "Bearer s1"}
+BODY = {"model": "small", "input": "one two"}
+
+
+@dataclass
+class Collector:
+    """A collector that keeps what it receives by OTLP over HTTP."""
+
+    server: Server
+
+    @contextmanager
+    def traced(self, **options: Any) -> Iterator[Running]:
+        """Run a server with the key `s1`, and send its spans at the end."""
+        keys = Keys(lambda: f"search:{SECRET}", source="KEYS")
+        tracer = Tracer(f"{self.server.url}/")
+        with running(additions=Additions(keys=keys, tracer=tracer), **options) as server:
+            yield server
+        tracer.close()
+
+    @property
+    def messages(self) -> list[ExportTraceServiceRequest]:
+        """The messages received, in order."""
+        assert {target for _, target, _, _ in self.server.requests} <= {"/v1/traces"}
+        return [ExportTraceServiceRequest.FromString(body) for *_, body in self.server.requests]
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans."""
+        resources = [resource for message in self.messages for resource in message.resource_spans]
+        scopes = [scope for resource in resources for scope in resource.scope_spans]
+        return [span for scope in scopes for span in scope.spans]
 
 
 @pytest.fixture
-def tracer(receiver: Receiver) -> Iterator[Tracer]:
-    tracer = Tracer(receiver.url)
-    yield tracer
-    tracer.close()
+def collector() -> Iterator[Collector]:
+    with serving() as server:
+        yield Collector(server)
 
 
-def trace(tracer: Tracer, headers: dict[str, str], **values: Any) -> str:
-    """Trace a request; return the `traceparent` of its response."""
-    exchange = Exchange("r-1", "POST", "/v1/embeddings")
-    exchange.started_ns = 1_800_000_000_000_000_000
-    span = tracer.start(exchange, headers)
-    exchange.caller, exchange.record = "search", RequestRecord("r-1")
-    record = exchange.record
-    record.api, record.operation, record.status = "openai", "create_embeddings", 200
-    for name, value in values.items():
-        setattr(exchange if hasattr(exchange, name) else record, name, value)
-    span.end(exchange)
-    return span.headers["traceparent"]
-
-
-def test_a_span_is_part_of_its_callers_trace(tracer, receiver):
-    """The collector receives it with the caller's trace, and the response names it."""
-    answered = trace(
-        tracer,
-        {"traceparent": f"00-{TRACE}-{PARENT}-01"},
-        tokens=(10, 10, 20),
-        request_bytes=100,
-        response_bytes=5000,
-        timings=Timings(tokenization=0.25, queue=0.5, inference=1.5),
-    )
-    tracer.close()
-    (span,) = receiver.spans
-    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
-    assert TRACEPARENT.fullmatch(answered).groups() == (TRACE, span.span_id.hex(), "01")
-    assert (span.name, span.kind, span.status.code) == ("POST /v1/embeddings", 2, 0)
-    assert span.start_time_unix_nano == 1_800_000_000_000_000_000
-    assert attributes(span.attributes) == {
-        "http.request.method": "POST",
-        "http.route": "/v1/embeddings",
-        "http.response.status_code": 200,
-        "http.request.body.size": 100,
-        "http.response.body.size": 5000,
-        "embedding.request_id": "r-1",
-        "embedding.api": "openai",
-        "embedding.operation": "create_embeddings",
-        "embedding.key": "search",
-        "embedding.texts": 3,
-        "embedding.tokens": 40,
-        "embedding.tokenization_seconds": 0.25,
-        "embedding.queue_seconds": 0.5,
-        "embedding.inference_seconds": 1.5,
+def attributes(values: list[KeyValue]) -> dict[str, object]:
+    return {
+        value.key: getattr(value.value, value.value.WhichOneof("value") or "string_value")
+        for value in values
     }
 
 
-def test_the_stages_are_spans_of_their_own(tracer, receiver):
-    """They follow each other, below the span of their request."""
-    ticket = Ticket()
-    ticket.entered = time.monotonic() - 10
-    ticket.runs = [
-        RunTimes(2, ticket.entered + 2, ticket.entered + 3),
-        RunTimes(1, ticket.entered + 5, ticket.entered + 5.5),
-    ]
-    trace(tracer, {}, ticket=ticket, timings=Timings(tokenization=0.25))
-    tracer.close()
-    *stages, request = receiver.spans
-    assert request.name == "POST /v1/embeddings"
-    assert {stage.parent_span_id for stage in stages} == {request.span_id}
-    assert {stage.trace_id for stage in stages} == {request.trace_id}
-    assert [stage.name for stage in stages] == ["tokenization", "queue", "inference"]
-    ends = [stage.end_time_unix_nano for stage in stages]
-    assert [stage.start_time_unix_nano for stage in stages[1:]] == ends[:-1]
-    lengths = [(stage.end_time_unix_nano - stage.start_time_unix_nano) / 1e9 for stage in stages]
-    assert lengths == pytest.approx([0.25, 2.0, 3.5], abs=1e-3)
+def test_a_request_is_a_span_of_its_callers_trace(collector):
+    """It has the facts of the log line, and the names of OpenTelemetry's present conventions."""
+    with collector.traced() as server:
+        headers = {**SIGNED, "traceparent": f"00-{TRACE}-{PARENT}-01"}
+        answer = server.post("/v1/embeddings", BODY, headers=headers)
+    (span,) = collector.spans
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert (span.name, span.kind, span.status.code) == ("POST /v1/embeddings", 2, 0)
+    facts = attributes(span.attributes)
+    expected = {
+        "http.request.method": "POST",
+        "http.route": "/v1/embeddings",
+        "http.response.status_code": 200,
+        "url.path": "/v1/embeddings",
+        "embedding.requestId": answer.headers["x-request-id"],
+        "embedding.operation": "create_embeddings",
+        "embedding.key": "search",
+        "embedding.texts": 1,
+        "embedding.tokens": answer.json()["usage"]["total_tokens"],
+    }
+    assert expected.items() <= facts.items()
+    assert facts.keys() >= {
+        "embedding.tokenizationMs",
+        "embedding.queueMs",
+        "embedding.inferenceMs",
+    }
 
 
-def test_a_request_without_a_trace_begins_one(tracer, receiver):
-    """So does one with a malformed `traceparent`; two requests have two traces."""
-    found = [trace(tracer, {}), trace(tracer, {"traceparent": "00-xyz"})]
-    tracer.close()
-    spans = receiver.spans
-    assert [span.parent_span_id for span in spans] == [b"", b""]
-    assert [TRACEPARENT.fullmatch(header)[1] for header in found] == [
-        span.trace_id.hex() for span in spans
-    ]
-    assert len(set(found)) == 2
+def test_a_request_without_a_trace_begins_one(collector):
+    """So does one with a malformed `traceparent`; probes and metrics are no requests."""
+    with collector.traced() as server:
+        for headers in ({}, {"traceparent": "00-xyz"}):
+            server.get("/health", headers=headers)
+        for path in ("/live", "/ready", "/ping", "/metrics"):
+            server.get(path)
+    first, second = collector.spans
+    assert (first.parent_span_id, second.parent_span_id) == (b"", b"")
+    assert first.trace_id != second.trace_id
 
 
-def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tracer, receiver):
-    """Its identifiers still reach the response."""
-    answered = trace(tracer, {"traceparent": f"00-{TRACE}-{PARENT}-00"})
-    tracer.close()
-    assert receiver.spans == []
-    assert TRACEPARENT.fullmatch(answered)[1] == TRACE
-    assert TRACEPARENT.fullmatch(answered)[3] == "00"
+def test_a_trace_that_its_caller_does_not_sample_is_not_sent(collector):
+    """The caller decides for the whole trace."""
+    with collector.traced() as server:
+        server.get("/health", headers={"traceparent": f"00-{TRACE}-{PARENT}-00"})
+    assert collector.spans == []
 
 
-def test_errors_are_named(tracer, receiver):
-    """A server's error makes the span one; a path that is not served does not name it."""
-    trace(tracer, {}, status=500, error="inference_failed")
-    trace(tracer, {}, status=404, error="unknown_path", operation="none", caller="")
-    tracer.close()
-    failed, unknown = receiver.spans
-    assert failed.status.code == 2
-    assert attributes(failed.attributes)["error.type"] == "inference_failed"
-    assert (unknown.name, unknown.status.code) == ("POST", 0)
-    assert not {"http.route", "embedding.key"} & attributes(unknown.attributes).keys()
+def test_no_span_has_what_a_client_made_up(collector):
+    """A path that is not served, and a query, could have a text; an address is a person's."""
+    with collector.traced() as server:
+        assert server.get("/a-secret", headers=SIGNED).status_code == 404
+        assert server.get("/info?text=a-secret", headers=SIGNED).status_code == 200
+    assert [span.name for span in collector.spans] == ["GET", "GET /info"]
+    assert b"secret" not in b"".join(span.SerializeToString() for span in collector.spans)
+    assert not any("client.address" in attributes(span.attributes) for span in collector.spans)
+
+
+def test_errors_are_named(collector):
+    """A server's error makes the span one, a client's does not."""
+    session = GatedSession(failure=RuntimeError("no memory"))
+    session.open()
+    with collector.traced(session=session) as server:
+        assert server.post("/v1/embeddings", BODY, headers=SIGNED).status_code == 500
+        assert server.post("/v1/embeddings", BODY).status_code == 401
+    failed, refused = collector.spans
+    assert (failed.status.code, refused.status.code) == (2, 0)
+    errors = [attributes(span.attributes)["embedding.error"] for span in (failed, refused)]
+    assert errors == ["inference_failed", "invalid_api_key"]
+    assert "embedding.key" not in attributes(refused.attributes)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +144,12 @@ def test_errors_are_named(tracer, receiver):
         ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search"}, "search"),
     ],
 )
-def test_the_service_has_a_name(receiver, monkeypatch, environ, expected):
+def test_the_service_has_a_name(collector, monkeypatch, environ, expected):
     """It is the kit's unless OpenTelemetry's variables say otherwise."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    tracer = Tracer(f"{receiver.url}/")
-    trace(tracer, {})
-    tracer.close()
-    (request,) = receiver.requests
-    resource = attributes(request.resource_spans[0].resource.attributes)
+    with collector.traced() as server:
+        server.get("/health")
+    (message,) = collector.messages
+    resource = attributes(message.resource_spans[0].resource.attributes)
     assert (resource["service.name"], resource["telemetry.sdk.name"]) == (expected, "opentelemetry")

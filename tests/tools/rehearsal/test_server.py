@@ -14,8 +14,8 @@ import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
-from embedder.server.serve import load_hooks
-from embedder.server.settings import ServerSettings as Flags
+from embedder.server.options import ServerOptions
+from embedder.server.serve import load_additions
 from embedding_kit import EmbeddingService, Model, ServerSettings
 from tests.embedder.server.running import Running, running
 from tools.rehearsal.deploy.checks import make_network
@@ -75,7 +75,7 @@ def task(server: Server) -> Iterator[Running]:
     with pytest.raises(ClientError, match="AccessDenied"):
         secrets.get_secret_value(SecretId=server.other_secret)
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
-    with running(hooks=load_hooks(Flags(keys=lines), queue)) as made:
+    with running(additions=load_additions(ServerOptions(keys=lines), queue)) as made:
         server.aws.client("elbv2").register_targets(
             TargetGroupArn=server.only("AWS::ElasticLoadBalancingV2::TargetGroup"),
             Targets=[{"Id": made.address[0], "Port": made.address[1]}],

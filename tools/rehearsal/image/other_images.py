@@ -19,7 +19,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
 from embedder.core.artifact import load_manifests
-from embedder.server.settings import PREFIX
+from embedder.server.options import PREFIX
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code

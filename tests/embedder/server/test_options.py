@@ -6,15 +6,15 @@ import sys
 import pytest
 
 from embedder.core.errors import SettingsError
-from embedder.server.settings import ServerSettings, parse
+from embedder.server.options import ServerOptions, parse
 
 
 def test_the_defaults_are_those_of_a_container():
     """It listens everywhere, and outlives a load balancer's connections."""
-    settings = parse([], {})
-    assert settings == ServerSettings()
-    assert (settings.host, settings.port, settings.keep_alive) == ("0.0.0.0", 8080, 75)
-    assert not settings.no_keys
+    options = parse([], {})
+    assert options == ServerOptions()
+    assert (options.host, options.port, options.keep_alive) == ("0.0.0.0", 8080, 75)
+    assert not options.no_keys
 
 
 def test_a_flag_wins_over_its_variable():
@@ -26,8 +26,8 @@ def test_a_flag_wins_over_its_variable():
         "EMBEDDING_SERVER_HOST": "",
         "EMBEDDING_TRUNCATE": "right",
     }
-    settings = parse(["--port", "9002"], environ)
-    assert settings == ServerSettings(port=9002, max_queue_tokens=500, no_keys=True)
+    options = parse(["--port", "9002"], environ)
+    assert options == ServerOptions(port=9002, max_queue_tokens=500, no_keys=True)
 
 
 @pytest.mark.parametrize(

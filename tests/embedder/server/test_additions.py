@@ -1,4 +1,4 @@
-"""Keys, metrics and traces around a server's requests."""
+"""Keys and metrics around a server's requests, and what turns them on."""
 
 import hashlib
 import subprocess
@@ -13,10 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.core.errors import SettingsError
-from embedder.server.app import Hooks
-from embedder.server.serve import load_hooks
-from embedder.server.settings import ServerSettings, parse
-from tests.embedder.server.conftest import attributes
+from embedder.server.app import Additions
+from embedder.server.options import ServerOptions, parse
+from embedder.server.serve import load_additions
 from tests.embedder.server.running import Running, running
 
 QUEUE: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
@@ -41,21 +40,21 @@ def file(tmp_path: Path) -> Path:
 
 @contextmanager
 def serving(**options: Any) -> Iterator[Running]:
-    settings = ServerSettings(**options)
-    hooks = load_hooks(settings, QUEUE)
+    server_options = ServerOptions(**options)
+    additions = load_additions(server_options, QUEUE)
     try:
-        with running(hooks=hooks, metrics_key=settings.metrics_key) as server:
+        with running(additions=additions, metrics_key=server_options.metrics_key) as server:
             yield server
     finally:
-        if hooks.tracer is not None:
-            hooks.tracer.close()
+        if additions.tracer is not None:
+            additions.tracer.close()
 
 
 def test_without_keys_the_server_does_not_start():
     """The error says how to make a key, and how to do without."""
     with pytest.raises(SettingsError, match=r"no keys.* --keys-file .*new_key NAME.* --no-keys"):
-        load_hooks(ServerSettings(), QUEUE)
-    assert load_hooks(ServerSettings(no_keys=True, no_metrics=True), QUEUE) == Hooks()
+        load_additions(ServerOptions(), QUEUE)
+    assert load_additions(ServerOptions(no_keys=True, no_metrics=True), QUEUE) == Additions()
 
 
 @pytest.mark.parametrize(
@@ -73,25 +72,25 @@ def test_bad_settings_are_named(arguments, environ, message, monkeypatch, file):
     """One clear error, and the server does not start."""
     monkeypatch.chdir(file.parent)
     with pytest.raises(SettingsError, match=message):
-        load_hooks(parse(arguments, environ), QUEUE)
+        load_additions(parse(arguments, environ), QUEUE)
 
 
 def test_the_keys_are_no_flag():
     """All users of a machine can read the command lines of its processes."""
     with pytest.raises(SettingsError, match="--keys"):
         parse(["--keys", line("s1")], {})
-    settings = parse([], {VARIABLE: line("s1")})
-    assert settings.keys == line("s1")
-    assert "search" not in repr(settings)
+    options = parse([], {VARIABLE: line("s1")})
+    assert options.keys == line("s1")
+    assert "search" not in repr(options)
 
 
 def test_what_is_off_is_not_imported():
     """Neither library costs a start of a server that does without."""
     code = (
         "import sys\n"
-        "from embedder.server.serve import load_hooks\n"
-        "from embedder.server.settings import ServerSettings\n"
-        "load_hooks(ServerSettings(no_keys=True, no_metrics=True), None)\n"
+        "from embedder.server.serve import load_additions\n"
+        "from embedder.server.options import ServerOptions\n"
+        "load_additions(ServerOptions(no_keys=True, no_metrics=True), None)\n"
         "print([name for name in sys.modules if name.startswith(('prometheus', 'opentelemetry'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -101,8 +100,8 @@ def test_what_is_off_is_not_imported():
 @pytest.mark.parametrize("source", ["file", "variable"])
 def test_only_a_key_opens_the_server(source, file):
     """The error is OpenAI's at OpenAI's path; the paths for load balancers stay open."""
-    given = {"keys_file": str(file)} if source == "file" else {"keys": line("s1")}
-    with serving(**given) as server:
+    option = {"keys_file": str(file)} if source == "file" else {"keys": line("s1")}
+    with serving(**option) as server:
         for path in ("/live", "/ready", "/ping", "/health", "/metrics"):
             assert server.get(path).status_code == 200
         refused = server.post("/v1/embeddings", BODY)
@@ -144,34 +143,14 @@ def test_the_metrics_may_need_a_key(file):
     with serving(keys_file=str(file), metrics_key=True) as server:
         refused = server.get("/metrics")
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-        found = server.get("/metrics", **bearer("s1"))
-        assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        answer = server.get("/metrics", **bearer("s1"))
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
 def test_metrics_can_be_off():
     """The path is then as unknown as any other."""
     with serving(no_keys=True, no_metrics=True) as server:
         assert server.get("/metrics").status_code == 404
-
-
-def test_requests_are_traced(receiver, file):
-    """Each has spans in its caller's trace, with the key's name; a refused one too."""
-    trace = "0af7651916cd43dd8448eb211c80319c"
-    sent = bearer("s1")
-    sent["headers"]["traceparent"] = f"00-{trace}-b7ad6b7169203331-01"
-    with serving(keys_file=str(file), otlp_endpoint=receiver.url) as server:
-        answered = server.post("/v1/embeddings", BODY, **sent)
-        refused = server.post("/v1/embeddings", BODY)
-    *stages, first, second = receiver.spans
-    assert [stage.name for stage in stages] == ["tokenization", "queue", "inference"]
-    assert {stage.parent_span_id for stage in stages} == {first.span_id}
-    assert answered.headers["traceparent"] == f"00-{trace}-{first.span_id.hex()}-01"
-    found = attributes(first.attributes)
-    assert found["embedding.key"] == "search"
-    assert found["embedding.tokens"] == answered.json()["usage"]["total_tokens"]
-    assert found["embedding.request_id"] == answered.headers["x-request-id"]
-    assert refused.headers["traceparent"].split("-")[1] == second.trace_id.hex()
-    assert attributes(second.attributes)["error.type"] == "invalid_api_key"
 
 
 def test_the_collectors_variable_is_opentelemetrys_own():
