@@ -51,11 +51,11 @@ def _objects(schema: Schema) -> st.SearchStrategy[Any]:
             },
         )
 
-    found = st.sampled_from(choices).flatmap(objects)
+    tables = st.sampled_from(choices).flatmap(objects)
     if "not" not in schema:
-        return found
+        return tables
     excluded = Draft202012Validator(schema["not"])
-    return found.filter(lambda value: not excluded.is_valid(value))
+    return tables.filter(lambda value: not excluded.is_valid(value))
 
 
 def _arrays(schema: Schema) -> st.SearchStrategy[Any]:
@@ -84,17 +84,17 @@ _KINDS: dict[str, Callable[[Schema], st.SearchStrategy[Any]]] = {
 def nearly_matching(draw: st.DrawFn, schema: Schema) -> Any:
     """Draw a value that the schema allows, and change one part of it."""
     value = copy.deepcopy(draw(matching(schema)))
-    place = draw(st.sampled_from(list(_containers(value))))
-    keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+    container = draw(st.sampled_from(list(_containers(value))))
+    keys = list(container) if isinstance(container, dict) else list(range(len(container)))
     change = draw(st.sampled_from(["replace", "remove", "add"])) if keys else "add"
     if change == "remove":
-        del place[draw(st.sampled_from(keys))]
+        del container[draw(st.sampled_from(keys))]
     elif change == "replace":
-        place[draw(st.sampled_from(keys))] = draw(JSON)
-    elif isinstance(place, dict):
-        place[draw(st.text(max_size=10))] = draw(JSON)
+        container[draw(st.sampled_from(keys))] = draw(JSON)
+    elif isinstance(container, dict):
+        container[draw(st.text(max_size=10))] = draw(JSON)
     else:
-        place.append(draw(JSON))
+        container.append(draw(JSON))
     return value
 
 

@@ -22,11 +22,11 @@ print(json.dumps([name for module in sys.modules for name in found.get(module, [
 def test_the_extra_has_what_the_engine_imports(minilm_artifact):
     """A text is embedded with a fast tokenizer, with these three packages only."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {
+    declared = {
         line.split(">")[0].split("=")[0] for line in project["optional-dependencies"]["engine"]
     }
     command = [sys.executable, "-c", PROGRAM, str(minilm_artifact.folder)]
-    found = json.loads(subprocess.check_output(command))
+    imported = json.loads(subprocess.check_output(command))
     # A file of setuptools for paths is read at the start of every Python of the environment.
-    assert set(found) - {"embedding-kit", "setuptools"} == wanted
-    assert wanted == {"numpy", "onnxruntime", "orjson"}
+    assert set(imported) - {"embedding-kit", "setuptools"} == declared
+    assert declared == {"numpy", "onnxruntime", "orjson"}

@@ -252,12 +252,16 @@ class Synthesized:
 
     def artifacts(self) -> dict[str, Any]:
         """Return what the manifest of the assembly says of each stack."""
-        found: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
-        return found["artifacts"]
+        manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        return manifest["artifacts"]
 
     def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
         """Return the properties of the resources of some kinds in all stacks."""
-        return [found for each in self.templates.values() for found in of_kind(each, *kinds)]
+        return [
+            resource
+            for template in self.templates.values()
+            for resource in of_kind(template, *kinds)
+        ]
 
 
 def of_kind(template: dict[str, Any], *kinds: str) -> list[dict[str, Any]]:
@@ -303,14 +307,14 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environm
 @pytest.fixture(scope="session")
 def synthesized(environments, tmp_path_factory) -> Callable[[str], Synthesized]:
     """Synthesize an environment or a variant, once."""
-    made: dict[str, Synthesized] = {}
+    stacks_by_name: dict[str, Synthesized] = {}
 
     def make(name: str) -> Synthesized:
-        if name not in made:
+        if name not in stacks_by_name:
             folder = tmp_path_factory.mktemp(f"cdk-{name}")
             app = App(context=CONTEXT, analytics_reporting=False, outdir=str(folder))
             EnvironmentStacks(app, environments[name])
-            made[name] = Synthesized(app=app, templates=templates_of(app), folder=folder)
-        return made[name]
+            stacks_by_name[name] = Synthesized(app=app, templates=templates_of(app), folder=folder)
+        return stacks_by_name[name]
 
     return make

@@ -112,8 +112,8 @@ def test_the_same_file_gives_the_same_bytes(clone, tmp_path):
         ) as by_cli,
     ):
         assert (by_python.wait(), by_cli.wait()) == (0, 0)
-    for kind in ("*.template.json", "*.assets.json"):
+    for pattern in ("*.template.json", "*.assets.json"):
         # Without a name, dev is synthesized.
-        first = {path.name: path.read_bytes() for path in once.glob(kind)}
-        assert len(first) == 3
-        assert first == {path.name: path.read_bytes() for path in again.glob(kind)}
+        contents = {path.name: path.read_bytes() for path in once.glob(pattern)}
+        assert len(contents) == 3
+        assert contents == {path.name: path.read_bytes() for path in again.glob(pattern)}

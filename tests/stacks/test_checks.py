@@ -49,8 +49,8 @@ def test_a_function_knows_all_of_its_variables(synthesized, name):
     functions = synthesized(name).of_kind("AWS::Lambda::Function")
     assert functions
     for function in functions:
-        given = function.get("Environment", {}).get("Variables", {})
-        assert EmbedderSettings.from_env({key: str(value) for key, value in given.items()})
+        variables = function.get("Environment", {}).get("Variables", {})
+        assert EmbedderSettings.from_env({key: str(value) for key, value in variables.items()})
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_cfn_lint_finds_nothing(synthesized, name):
     from cfnlint import api
     from cfnlint.config import ManualArgs
 
-    found = [
+    secrets = [
         f"{stack}: {match}"
         for stack, template in synthesized(name).templates.items()
         for match in api.lint(
@@ -78,7 +78,7 @@ def test_cfn_lint_finds_nothing(synthesized, name):
             config=ManualArgs(ignore_checks=IGNORED_BY_CFN_LINT, regions=["us-east-1"]),
         )
     ]
-    assert found == []
+    assert secrets == []
 
 
 @pytest.mark.parametrize("name", ["dev", *CHECKED])
@@ -110,28 +110,32 @@ def test_cdk_nag_would_find_something():
 
 def test_the_cdk_itself_has_no_complaint(synthesized):
     """The report of synth has neither warnings nor errors."""
-    found = []
+    statements = []
     for name in ("dev", *CHECKED):
         report = synthesized(name).folder / "validation-report.json"
         if report.exists():
-            found += [
+            statements += [
                 violation["ruleName"]
                 for plugin in json.loads(report.read_text())["pluginReports"]
                 for violation in plugin["violations"]
             ]
-    assert found == []
+    assert statements == []
 
 
 def test_everything_carries_the_tags_that_costs_are_allocated_by(synthesized):
     """Every taggable resource has the tags for project, environment and the user's own tags."""
-    wanted = {"Project": "embedding-kit", "EmbeddingKit": "dev", "team": "search"}
+    expected = {"Project": "embedding-kit", "EmbeddingKit": "dev", "team": "search"}
     tagged = {
-        kind: _tags(resource["Properties"]["Tags"])
+        resource_type: _tags(resource["Properties"]["Tags"])
         for template in synthesized("placed").templates.values()
         for resource in template["Resources"].values()
-        if (kind := resource["Type"]) and "Tags" in resource.get("Properties", {})
+        if (resource_type := resource["Type"]) and "Tags" in resource.get("Properties", {})
     }
-    assert {kind for kind, tags in tagged.items() if not wanted.items() <= tags.items()} == set()
+    assert {
+        resource_type
+        for resource_type, tags in tagged.items()
+        if not expected.items() <= tags.items()
+    } == set()
     assert {
         "AWS::ECR::Repository",
         "AWS::Lambda::Function",
@@ -174,9 +178,9 @@ def test_stacks_are_deployed_in_order(synthesized, name, stack, needed):
 
 def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
     """The endpoint's files are published into it."""
-    made = synthesized("zip-s3")
+    stacks = synthesized("zip-s3")
     bucket = "kit-dev-${AWS::AccountId}-${AWS::Region}"
-    assets = json.loads((made.folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
+    assets = json.loads((stacks.folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
     published = {
         destination["bucketName"]
         for file in assets["files"].values()
@@ -184,15 +188,15 @@ def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
     }
     assert published == {bucket}
     for own in ("Artifact", "Observability"):
-        listed = (made.folder / f"EmbeddingKit-dev-{own}.assets.json").read_text()
+        listed = (stacks.folder / f"EmbeddingKit-dev-{own}.assets.json").read_text()
         assert bucket not in listed
 
 
 def test_a_bucket_in_a_known_account_has_a_plain_name(environments):
     """CloudFormation imports a retained bucket only by a name without functions."""
-    place = {"account": "111122223333", "region": "eu-west-1"}
-    stack = ArtifactStack(App(), environments["zip-s3"].model_copy(update=place))
-    name = artifact_bucket_name("dev", **place)
+    own_account = {"account": "111122223333", "region": "eu-west-1"}
+    stack = ArtifactStack(App(), environments["zip-s3"].model_copy(update=own_account))
+    name = artifact_bucket_name("dev", **own_account)
     assert name == "kit-dev-111122223333-eu-west-1"
     Template.from_stack(stack).has_resource_properties("AWS::S3::Bucket", {"BucketName": name})
 
@@ -221,9 +225,9 @@ def test_each_image_goes_to_the_environments_own_repository(synthesized, name, s
 def test_the_state_machine_is_valid(synthesized, name):
     """A validator of Amazon States Language reads the definition as AWS gets it."""
     (machine,) = synthesized(name).of_kind("AWS::StepFunctions::StateMachine")
-    separator, parts = machine["DefinitionString"]["Fn::Join"]
+    separator, pieces = machine["DefinitionString"]["Fn::Join"]
     # References within the definition are ARNs and their parts.
-    text = separator.join(part if isinstance(part, str) else "aws" for part in parts)
+    text = separator.join(piece if isinstance(piece, str) else "aws" for piece in pieces)
     code = (
         "import validator from 'asl-validator'\nconst chunks = []\n"
         "for await (const chunk of process.stdin) chunks.push(chunk)\n"
@@ -243,12 +247,12 @@ def test_the_state_machine_is_valid(synthesized, name):
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
     """The CLI sets termination protection on each stack that it deploys."""
-    found = {
+    variables = {
         artifact: properties["properties"].get("terminationProtection", False)
         for artifact, properties in synthesized(name).artifacts().items()
         if properties["type"] == "aws:cloudformation:stack"
     }
-    assert found == {
+    assert variables == {
         f"EmbeddingKit-{name}-{stack}": protected
         for stack in ("Repository", "Endpoint", "Observability")
     }
@@ -258,9 +262,9 @@ def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
     """IAM would refuse `project` with `Project`; the budget needs the environment's name."""
     from stacks.environment import EnvironmentSettings
 
-    given = {**dict(environments["dev"]), "tags": {"project": "search"}}
+    settings = {**dict(environments["dev"]), "tags": {"project": "search"}}
     app = App(analytics_reporting=False)
-    EnvironmentStacks(app, EnvironmentSettings(**given))
+    EnvironmentStacks(app, EnvironmentSettings(**settings))
     (repository,) = of_kind(templates_of(app)["repository"], "AWS::ECR::Repository")
     assert _tags(repository["Tags"]) == {"project": "search", "EmbeddingKit": "dev"}
 
@@ -268,24 +272,24 @@ def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
 @pytest.mark.parametrize("name", ["dev", "all-together", "front", "staging"])
 def test_tracing_reaches_all_that_x_ray_can_trace(synthesized, environments, name):
     """Each function of the kit, each state machine and the API are traced, or none is billed."""
-    made = synthesized(name)
+    stacks = synthesized(name)
     traced = [
         function.get("TracingConfig") == {"Mode": "Active"}
-        for function in made.of_kind("AWS::Lambda::Function")
+        for function in stacks.of_kind("AWS::Lambda::Function")
         # The CDK's own function, which waits for the check, takes no such setting.
         if function.get("Runtime", "")[:6] != "nodejs"
     ]
     traced += [
         machine.get("TracingConfiguration", {}).get("Enabled", False)
-        for machine in made.of_kind("AWS::StepFunctions::StateMachine")
+        for machine in stacks.of_kind("AWS::StepFunctions::StateMachine")
     ]
     traced += [
-        stage.get("TracingEnabled", False) for stage in made.of_kind("AWS::ApiGateway::Stage")
+        stage.get("TracingEnabled", False) for stage in stacks.of_kind("AWS::ApiGateway::Stage")
     ]
-    wanted = environments[name].observability.tracing
+    tracing = environments[name].observability.tracing
     assert traced
-    assert set(traced) == {wanted}
-    assert ("xray:PutTraceSegments" in str(made.templates)) == wanted
+    assert set(traced) == {tracing}
+    assert ("xray:PutTraceSegments" in str(stacks.templates)) == tracing
 
 
 def test_every_alarm_has_a_section_in_the_runbook(synthesized):
@@ -336,41 +340,40 @@ KEPT = {"RetainExceptOnCreate"}
 )
 def test_what_a_deploy_or_a_destroy_deletes(synthesized, name, kind, policies):
     """Nothing that people have put there, and no version that costs nothing; snapshots cost."""
-    found = [
+    resources = [
         resource
         for template in synthesized(name).templates.values()
         for resource in template["Resources"].values()
         if resource["Type"] == kind
     ]
-    assert {resource["DeletionPolicy"] for resource in found} == policies
+    assert {resource["DeletionPolicy"] for resource in resources} == policies
     replaced = {"Delete" if policies == {"Delete"} else "Retain"}
-    assert {resource["UpdateReplacePolicy"] for resource in found} == replaced
+    assert {resource["UpdateReplacePolicy"] for resource in resources} == replaced
 
 
 def test_an_existing_log_group_stays_as_it_is(environments):
     """Also where the kit's own resources are retained: the stack has no policy for it."""
-    kept = environments["existing"].model_copy(update={"removal_policy": "retain"})
+    retaining = environments["existing"].model_copy(update={"removal_policy": "retain"})
     app = App(context=CONTEXT, analytics_reporting=False)
-    EnvironmentStacks(app, kept)
+    EnvironmentStacks(app, retaining)
     functions = of_kind(templates_of(app)["endpoint"], "AWS::Lambda::Function")
-    groups = [each.get("LoggingConfig", {}).get("LogGroup") for each in functions]
+    groups = [function.get("LoggingConfig", {}).get("LogGroup") for function in functions]
     assert "/team/embedder" in groups
 
 
 def test_the_permissions_of_an_existing_role_are_reported(synthesized):
     """The trust policy and the statements that its owner adds; the stack changes nothing of it."""
-    made = synthesized("existing")
-    (role,) = json.loads((made.folder / "iam-policy-report.json").read_text())["roles"]
+    stacks = synthesized("existing")
+    (role,) = json.loads((stacks.folder / "iam-policy-report.json").read_text())["roles"]
     assert role["roleName"] == "team/embedder"
     assert role["assumeRolePolicy"][0]["Principal"] == {"Service": "lambda.amazonaws.com"}
-    assert {action for one in role["identityPolicyStatements"] for action in one["Action"]} == {
-        "logs:CreateLogStream",
-        "logs:PutLogEvents",
-    }
+    assert {
+        action for statement in role["identityPolicyStatements"] for action in statement["Action"]
+    } == {"logs:CreateLogStream", "logs:PutLogEvents"}
     assert "team/embedder" not in json.dumps(
         [
             resource
-            for resource in made.templates["endpoint"]["Resources"].values()
+            for resource in stacks.templates["endpoint"]["Resources"].values()
             if resource["Type"].startswith("AWS::IAM::")
         ]
     )
@@ -397,15 +400,15 @@ def test_a_service_acts_for_this_account_alone(synthesized, name):
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
     """
-    made = synthesized(name)
-    for properties in made.of_kind("AWS::IAM::Role"):
+    stacks = synthesized(name)
+    for properties in stacks.of_kind("AWS::IAM::Role"):
         for statement in _with_services(properties):
             service = statement["Principal"]["Service"].partition(".")[0]
             assert ("aws:SourceAccount" in str(statement)) == (service not in PASSED), service
     resources = ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy", "AWS::ECR::Repository")
-    for properties in made.of_kind(*resources):
+    for properties in stacks.of_kind(*resources):
         for statement in _with_services(properties):
             assert "aws:Source" in str(statement), statement
-    for properties in made.of_kind("AWS::Lambda::Permission"):
+    for properties in stacks.of_kind("AWS::Lambda::Permission"):
         by_service = ".amazonaws.com" in str(properties["Principal"])
         assert "SourceArn" in properties or not by_service, properties

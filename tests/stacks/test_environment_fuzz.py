@@ -15,11 +15,11 @@ from stacks.environment_file import EnvironmentFileError, load_environment
 
 
 def _keys(table: dict[str, Any]) -> set[str]:
-    found = set(table.get("properties", {}))
+    keys = set(table.get("properties", {}))
     for setting in table.get("properties", {}).values():
         for group in kinds(setting.get("items", setting)).values():
-            found |= _keys(group)
-    return found
+            keys |= _keys(group)
+    return keys
 
 
 KEYS = some.sampled_from(sorted(_keys(export_schema(EnvironmentSettings)))) | some.text(max_size=5)

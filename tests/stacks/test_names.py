@@ -45,9 +45,9 @@ def test_a_role_and_a_registry_are_of_the_regions_partition(region, partition, d
     """With the role of another partition, the caller's own credentials would be used."""
     role = bootstrap_role("deploy", account="111122223333", region=region)
     assert role.startswith(f"arn:{partition}:iam::111122223333:role/cdk-")
-    place = Place(account="111122223333", region=region, name="embedding-kit-dev")
-    assert place.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
-    assert Reference.parse(f"{place.uri}@sha256:{'0' * 64}").place == place
+    placed = Place(account="111122223333", region=region, name="embedding-kit-dev")
+    assert placed.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
+    assert Reference.parse(f"{placed.uri}@sha256:{'0' * 64}").place == placed
 
 
 def test_a_region_that_does_not_exist_is_an_error():

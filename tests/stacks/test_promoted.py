@@ -43,7 +43,9 @@ def synth(tmp_path, environments):
             for properties in of_kind(stack.template, "AWS::Lambda::Function")
         ]
         manifests = [json.loads(file.read_text()) for file in tmp_path.glob("*.assets.json")]
-        assert [one["dockerImages"] for one in manifests if one.get("dockerImages")] == []
+        assert [
+            manifest["dockerImages"] for manifest in manifests if manifest.get("dockerImages")
+        ] == []
         assets = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
         assert not [file for file in assets["files"].values() if "executable" in file["source"]]
         return functions, assets["files"].values()
@@ -69,20 +71,20 @@ def test_each_model_runs_its_own_images(synth):
         for function in synth("standby", images)[0]
         if function.get("PackageType") == "Image"
     }
-    one, other = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
+    live_model, standby_model = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
     assert used == {
-        f"Embeddings by {one}": ["endpoint"],
+        f"Embeddings by {live_model}": ["endpoint"],
         "Warms and checks a new version before the alias moves to it": ["endpoint"],
-        f"Documents embedded by {one}": ["batch"],
-        f"Embeddings by {other}": ["standby-endpoint"],
-        f"Documents embedded by {other}": ["standby-batch"],
+        f"Documents embedded by {live_model}": ["batch"],
+        f"Embeddings by {standby_model}": ["standby-endpoint"],
+        f"Documents embedded by {standby_model}": ["standby-batch"],
     }
 
 
 def _runs(functions, bucket):
     """Return the handlers of the functions that run the zip from a bucket."""
     code = {"S3Bucket": bucket, "S3Key": f"{ZIP}.zip"}
-    return sorted(each["Handler"] for each in functions if each["Code"] == code)
+    return sorted(function["Handler"] for function in functions if function["Code"] == code)
 
 
 HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.handler"]
@@ -94,8 +96,8 @@ def test_the_functions_run_the_zip_and_none_is_built(synth, context, qualifier):
     functions, files = synth("zip", {"zip": f"sha256:{ZIP}"}, context=context)
     bucket = f"cdk-{qualifier}-assets-${{AWS::AccountId}}-${{AWS::Region}}"
     assert _runs(functions, {"Fn::Sub": bucket}) == HANDLERS
-    published = [place for file in files for place in file["destinations"].values()]
-    assert {place["bucketName"] for place in published} == {bucket}
+    published = [destination for file in files for destination in file["destinations"].values()]
+    assert {destination["bucketName"] for destination in published} == {bucket}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,12 @@ from stacks.environment_file import EnvironmentFileError, load_environment
 
 MINILM = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 GEMMA = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}
-VPC, ONE, TWO = "vpc-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
-SUBNETS = {"vpc": VPC, "subnets": [ONE, TWO]}
+VPC, SUBNET_A, SUBNET_B = (
+    "vpc-0123456789abcdef0",
+    "subnet-0aaaaaaaaaaaaaaa1",
+    "subnet-0aaaaaaaaaaaaaaa2",
+)
+SUBNETS = {"vpc": VPC, "subnets": [SUBNET_A, SUBNET_B]}
 CERTIFICATE = "arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd"
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"
 SECRET = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:team/keys-AbCdEf"
@@ -90,9 +94,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             {"clients": ["10.0.0.1/16"]},
             {"clients": ["all"]},
             {"clients": []},
-            {"subnets": [ONE]},
-            {"subnets": [ONE, ONE]},
-            {"load_balancer_subnets": [ONE]},
+            {"subnets": [SUBNET_A]},
+            {"subnets": [SUBNET_A, SUBNET_A]},
+            {"load_balancer_subnets": [SUBNET_A]},
             {"vpc": "default"},
             {"tasks": 2},
             *(
@@ -118,7 +122,10 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"server": SERVER | KEYED},
         {"server": SERVER | KEYED | {"certificate": CERTIFICATE}},
         {"server": {"clients": ["10.0.0.0/16"], **OPEN}},
-        {"network": {"vpc": VPC, "subnets": [ONE]}, "server": {"clients": ["10.0.0.0/16"], **OPEN}},
+        {
+            "network": {"vpc": VPC, "subnets": [SUBNET_A]},
+            "server": {"clients": ["10.0.0.0/16"], **OPEN},
+        },
         {"server": SERVER | OPEN, "reranker": {"name": "acme/ranker"}},
         {"server": SERVER | OPEN, "sparse": {"name": "acme/splade"}},
     ],
@@ -127,12 +134,12 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             "network",
             SUBNETS,
             {"vpc": "main"},
-            {"subnets": [ONE, ONE]},
+            {"subnets": [SUBNET_A, SUBNET_A]},
             {"subnets": []},
             {"security_groups": ["default"]},
             {"security_groups": [f"sg-0123456{number}" for number in range(6)]},
         ),
-        {"network": {"subnets": [ONE]}},
+        {"network": {"subnets": [SUBNET_A]}},
         {"callers": {"invoke": True}},
     ],
     "cors": [

@@ -69,8 +69,10 @@ def _lines(template: dict[str, Any], environment: str) -> list[str]:
 @pytest.mark.parametrize("name", ["dev", *ENVIRONMENTS, *SWITCHES])
 def test_the_stacks_are_known_from_the_file(synthesized, environments, name):
     """Others of the environment that are deployed are left from tables that the file had."""
-    known = [stack.rpartition("-")[2].lower() for stack in stacks_of_file(environments[name])]
-    assert sorted(known) == sorted(synthesized(name).templates)
+    parts_of_file = [
+        stack.rpartition("-")[2].lower() for stack in stacks_of_file(environments[name])
+    ]
+    assert sorted(parts_of_file) == sorted(synthesized(name).templates)
 
 
 @pytest.mark.parametrize("stack", STACKS)

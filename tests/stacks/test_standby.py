@@ -10,42 +10,44 @@ from stacks.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
 from tests.stacks.conftest import CONTEXT, NETWORK, VARIANTS, of_kind, templates_of
 
-ONE, OTHER = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
+LIVE, STANDBY = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
 #: What begins the ids of the two indexes, which `index_id` makes.
-IDS = {ONE: "Index880e133e", OTHER: "Index9a9e8266"}
+IDS = {LIVE: "Index880e133e", STANDBY: "Index9a9e8266"}
 
 
 @pytest.fixture(scope="module")
 def pair(environments):
     """Return the templates of an environment with all that searches, and of its exchange."""
-    both = environments["standby"]
-    with_all = dict(both) | {"network": NETWORK, "server": VARIANTS["server"]["server"]}
+    with_standby = environments["standby"]
+    with_all = dict(with_standby) | {"network": NETWORK, "server": VARIANTS["server"]["server"]}
 
     def make(model: Any, standby: Any) -> dict[str, dict[str, Any]]:
         app = App(context=CONTEXT, analytics_reporting=False)
-        given = with_all | {"model": model, "standby": standby}
-        EnvironmentStacks(app, EnvironmentSettings(**given))
+        switched = with_all | {"model": model, "standby": standby}
+        EnvironmentStacks(app, EnvironmentSettings(**switched))
         return templates_of(app)
 
-    return make(both.model, both.standby), make(both.standby, both.model)
+    return make(with_standby.model, with_standby.standby), make(
+        with_standby.standby, with_standby.model
+    )
 
 
 def test_an_exchange_changes_no_resource_of_index_and_documents(pair):
     """The outputs alone say which model answers, so both indexes stay up to date meanwhile."""
     before, after = (templates["index"] for templates in pair)
     assert before["Resources"] == after["Resources"]
-    found, exchanged = before["Outputs"], after["Outputs"]
+    outputs, exchanged = before["Outputs"], after["Outputs"]
     roles = ("IndexArn", "IngestStateMachineArn", "DeadLettersUrl", "EventsUrl")
     for name in (*roles, "IngestFunctionName"):
-        assert found[name]["Value"] == exchanged[f"Standby{name}"]["Value"]
-        assert found[f"Standby{name}"]["Value"] == exchanged[name]["Value"]
-        assert found[name] != exchanged[name]
-    assert IDS[ONE] in json.dumps(found["IndexArn"])
+        assert outputs[name]["Value"] == exchanged[f"Standby{name}"]["Value"]
+        assert outputs[f"Standby{name}"]["Value"] == exchanged[name]["Value"]
+        assert outputs[name] != exchanged[name]
+    assert IDS[LIVE] in json.dumps(outputs["IndexArn"])
 
 
 def test_a_version_is_a_model_with_its_index(pair):
     """An alias that shifts between two versions never mixes their vector spaces."""
-    for templates, (live, standby) in zip(pair, ((ONE, OTHER), (OTHER, ONE)), strict=True):
+    for templates, (live, standby) in zip(pair, ((LIVE, STANDBY), (STANDBY, LIVE)), strict=True):
         searched = {
             properties["Description"]: _indexes(properties["Environment"])
             for properties in of_kind(templates["endpoint"], "AWS::Lambda::Function")
@@ -63,14 +65,17 @@ def test_each_role_searches_what_it_must(pair):
     So the switch changes neither, and no version waits for a permission.
     """
     before, after = (
-        {**_searching(each, "endpoint"), **_searching(each, "server")} for each in pair
+        {**_searching(environment, "endpoint"), **_searching(environment, "server")}
+        for environment in pair
     )
-    found = {role.rstrip("0123456789ABCDEF"): _indexes(policy) for role, policy in before.items()}
-    assert found == {
-        "EndpointCheckRole": {ONE, OTHER},
-        "EndpointEmbedderRole": {ONE, OTHER},
-        "StandbyRole": {OTHER},
-        "ServerTaskTaskRole": {ONE, OTHER},
+    indexes_by_role = {
+        role.rstrip("0123456789ABCDEF"): _indexes(policy) for role, policy in before.items()
+    }
+    assert indexes_by_role == {
+        "EndpointCheckRole": {LIVE, STANDBY},
+        "EndpointEmbedderRole": {LIVE, STANDBY},
+        "StandbyRole": {STANDBY},
+        "ServerTaskTaskRole": {LIVE, STANDBY},
     }
     changed = [role for role in before if before[role] != after[role]]
     assert [role.rstrip("0123456789ABCDEF") for role in changed] == ["StandbyRole"]
@@ -79,13 +84,13 @@ def test_each_role_searches_what_it_must(pair):
 def test_each_queue_writes_into_one_index(pair):
     """The documents of one model never reach the index of the other."""
     writing = _searching(pair[0], "index").values()
-    assert sorted(map(sorted, map(_indexes, writing))) == [[OTHER], [ONE]]
+    assert sorted(map(sorted, map(_indexes, writing))) == [[STANDBY], [LIVE]]
 
 
 def test_another_space_is_released_only_with_its_index(synthesized, pair):
     """The check looks into the index of the version, which a second model has as well."""
     alone = synthesized("ingest").templates
-    for templates, model in ((alone, None), (pair[0], ONE), (pair[1], OTHER)):
+    for templates, model in ((alone, None), (pair[0], LIVE), (pair[1], STANDBY)):
         (check,) = of_kind(templates["endpoint"], "Custom::ReleaseCheck")
         assert check["AllowVectorSpaceChange"] == "false"
         assert _indexes(check.get("Index")) == ({model} if model else set())

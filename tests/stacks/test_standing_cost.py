@@ -37,8 +37,8 @@ def test_a_schedule_changes_what_is_kept():
         {"at": "cron(0 18 ? * MON-FRI *)", "minimum": 1, "maximum": 10},
     ]
     scheduled = environment(cold_start={"kind": "provisioned", "schedule": entries})
-    one = environment(cold_start={"kind": "provisioned"})
-    ratio = capacity_items(scheduled, PRICES)[0].usd / capacity_items(one, PRICES)[0].usd
+    always_on = environment(cold_start={"kind": "provisioned"})
+    ratio = capacity_items(scheduled, PRICES)[0].usd / capacity_items(always_on, PRICES)[0].usd
     assert ratio == pytest.approx(5)
 
 
@@ -71,9 +71,9 @@ def test_the_default_budget_includes_the_fewest_tasks_of_a_server():
 def test_the_file_of_production_says_what_its_minimums_cost():
     """Its comment has the only price outside the table, besides the pages of the docs."""
     folder = Path(__file__).resolve().parents[1] / "fixtures" / "environments"
-    found = load_environment("production", folder=folder, licensed=False)
+    production = load_environment("production", folder=folder, licensed=False)
     # From 7:30 to 19:00 on five of seven days, it has 5 instead of 2.
     mean = 2 + 3 * 5 * 11.5 / (7 * 24)
-    gb_seconds = mean * found.function.memory_mb / 1024 * HOURS * 3600
+    gb_seconds = mean * production.function.memory_mb / 1024 * HOURS * 3600
     usd = gb_seconds * PRICES["lambda_provisioned"].usd
     assert f"${usd:.0f} a month in us-east-1" in (folder / "production.toml").read_text()

@@ -65,8 +65,8 @@ def test_an_event_becomes_a_request(sent):
 def test_an_id_of_up_to_128_characters_is_kept(sent, sent_id):
     """Any other is dropped, because ids are written to a header and to the log."""
     context = {**EVENT["requestContext"], "requestId": sent_id}
-    kept = sent_id if sent_id in {"x", "x" * 128} else ""
-    assert sent({**EVENT, "requestContext": context}).id == kept
+    expected_id = sent_id if sent_id in {"x", "x" * 128} else ""
+    assert sent({**EVENT, "requestContext": context}).id == expected_id
 
 
 def test_only_path_and_method_are_needed(sent):

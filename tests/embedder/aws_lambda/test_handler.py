@@ -36,7 +36,7 @@ def environment(minilm_artifact: Artifact) -> dict[str, str]:
 
 def test_the_handler_answers_an_event(environment):
     """The request's id is in the response and in the log, and the first request is a cold start."""
-    log, metrics, answer, rest = run_as_lambda(
+    log, metrics, answer, more_lines = run_as_lambda(
         "import json, sys, types\n"
         "from embedder.aws_lambda.handler import handler\n"
         "context = types.SimpleNamespace(aws_request_id='from-the-context',"
@@ -50,13 +50,13 @@ def test_the_handler_answers_an_event(environment):
     assert answer["headers"]["x-request-id"] == "from-the-context"
     assert log["requestId"] == metrics["requestId"] == "from-the-context"
     assert log["coldStart"] is True
-    assert rest is False, "the adapter of a REST API is imported only for its events"
+    assert more_lines is False, "the adapter of a REST API is imported only for its events"
 
 
 def test_the_payloads_for_power_tuning_are_answered(environment):
     """Each event of the documented example gives vectors, so it measures what requests do."""
     example = json.loads((ROOT / "docs" / "examples" / "power_tuning.json").read_text("utf-8"))
-    events = [one["payload"] for one in example["payload"]]
+    events = [payload["payload"] for payload in example["payload"]]
     *_, statuses = run_as_lambda(
         "import json\n"
         "from embedder.aws_lambda.handler import handler\n"
@@ -82,7 +82,7 @@ def test_a_start_that_fails_says_why(environment, variable, message):
 def test_a_cold_start_imports_nothing_that_it_does_not_need(environment):
     """To keep cold starts short, no framework, validation library or logging is imported."""
     heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
-    (new,) = run_as_lambda(
+    (response,) = run_as_lambda(
         "import sys, numpy, onnxruntime, orjson\n"
         "before = set(sys.modules)\n"
         "import embedder.aws_lambda.handler\n"
@@ -90,8 +90,8 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment):
         "print(orjson.dumps(list(new)).decode())\n",
         **environment,
     )
-    assert not {*heavy.split()} & {*new}
-    assert len(new) < 25, sorted(new)
+    assert not {*heavy.split()} & {*response}
+    assert len(response) < 25, sorted(response)
 
 
 def test_a_static_model_starts_without_onnx_runtime(tmp_path):
@@ -133,9 +133,9 @@ both_formats = pytest.mark.parametrize(
 @both_formats
 def test_both_formats_get_the_same_answer(answer, sent):
     """The same body and headers through either front door; without a context, the event's id."""
-    told = answer(sent(EVENT))
-    assert told == answer(EVENT)
-    assert told["headers"]["x-request-id"] == "from-the-event"
+    response = answer(sent(EVENT))
+    assert response == answer(EVENT)
+    assert response["headers"]["x-request-id"] == "from-the-event"
 
 
 @pytest.mark.parametrize(("is_base64", "encoding"), [(False, None), (True, "gzip")])
@@ -147,28 +147,28 @@ def test_a_rest_api_gets_gzip_where_it_passes_bytes(answer, is_base64, encoding)
         "body": base64.b64encode(body.encode()).decode() if is_base64 else body,
         "isBase64Encoded": is_base64,
     }
-    told = answer(rest_api_event(event))
-    assert told["statusCode"] == 200
-    assert told["isBase64Encoded"] is is_base64
-    assert told["headers"].get("content-encoding") == encoding
+    response = answer(rest_api_event(event))
+    assert response["statusCode"] == 200
+    assert response["isBase64Encoded"] is is_base64
+    assert response["headers"].get("content-encoding") == encoding
 
 
 @pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
 def test_what_is_no_request_gets_an_answer_too(answer, event):
     """A direct invocation gets a 400 and does not crash the function."""
-    told = answer(event, SimpleNamespace(aws_request_id="id-1"))
-    assert told["statusCode"] == 400
-    assert json.loads(told["body"])["code"] == "not_a_function_url_event"
-    assert told["headers"]["x-request-id"] == "id-1"
+    response = answer(event, SimpleNamespace(aws_request_id="id-1"))
+    assert response["statusCode"] == 400
+    assert json.loads(response["body"])["code"] == "not_a_function_url_event"
+    assert response["headers"]["x-request-id"] == "id-1"
 
 
 @both_formats
 def test_a_bad_body_is_reported_by_the_api_of_its_path(answer, sent):
     """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
-    told = json.loads(answer(sent(event))["body"])["error"]
-    assert told["code"] == "malformed_body"
-    assert 'found "br"' in told["message"]
+    message = json.loads(answer(sent(event))["body"])["error"]
+    assert message["code"] == "malformed_body"
+    assert 'found "br"' in message["message"]
 
 
 def test_the_deadline_is_the_contexts(answer):
@@ -184,7 +184,7 @@ def test_the_deadline_is_the_contexts(answer):
 )
 def test_a_start_that_nobody_waits_for_runs_the_model_once(environment, kind, runs):
     """The model is run before the first request unless the start is on demand."""
-    found = run_as_lambda(
+    responses = run_as_lambda(
         "import json, sys\n"
         "from embedder.core.session import Session\n"
         "runs = []\n"
@@ -195,4 +195,4 @@ def test_a_start_that_nobody_waits_for_runs_the_model_once(environment, kind, ru
         **environment,
         AWS_LAMBDA_INITIALIZATION_TYPE=kind,
     )
-    assert found == [[runs, kind == "snap-start"]]
+    assert responses == [[runs, kind == "snap-start"]]

@@ -50,8 +50,8 @@ def test_a_restored_copy_is_cold_and_has_random_numbers_of_its_own(router):
     assert router.telemetry.cold is False
     state = random.getstate()
     after_restore(router)
-    first = random.random()
+    number = random.random()
     random.setstate(state)
     after_restore(router)
-    assert random.random() != first
+    assert random.random() != number
     assert router.telemetry.cold is True

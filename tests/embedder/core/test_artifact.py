@@ -66,15 +66,15 @@ def write(folder: Path, content: bytes) -> Path:
 def test_every_field_is_read(tmp_path):
     """The values and their types are those of the file."""
     artifact = load_artifact(write(tmp_path, sealed(manifest())))
-    found = artifact.manifest
-    assert found.model.name == "acme/model"
-    assert found.model.license is None
-    assert found.dimensions == (384, 128)
-    assert found.full_dimensions == 384
-    assert found.vector_space_of(dimensions=128) == "model@0123/int8/4567/128"
-    assert found.graph.inputs == ("input_ids", "attention_mask")
-    assert found.golden == (Golden("a", None, (0.5, 1.0)),)
-    assert found.files["model.onnx"].bytes == 5
+    loaded = artifact.manifest
+    assert loaded.model.name == "acme/model"
+    assert loaded.model.license is None
+    assert loaded.dimensions == (384, 128)
+    assert loaded.full_dimensions == 384
+    assert loaded.vector_space_of(dimensions=128) == "model@0123/int8/4567/128"
+    assert loaded.graph.inputs == ("input_ids", "attention_mask")
+    assert loaded.golden == (Golden("a", None, (0.5, 1.0)),)
+    assert loaded.files["model.onnx"].bytes == 5
     assert artifact.graph_path == str(tmp_path / "model.onnx")
 
 

@@ -52,9 +52,9 @@ def server(artifact: Path, tmp_path: Path) -> Iterator[S3Server]:
 @pytest.fixture
 def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Do not wait before a retry, and record for how long it would have been."""
-    found: list[float] = []
-    monkeypatch.setattr("embedder.core.artifact_download.time.sleep", found.append)
-    return found
+    delays: list[float] = []
+    monkeypatch.setattr("embedder.core.artifact_download.time.sleep", delays.append)
+    return delays
 
 
 @pytest.fixture
@@ -122,10 +122,12 @@ def test_a_fault_that_stays_ends_the_start(
 ):
     """The error says what happened, no file is left, and the next start succeeds."""
     server.always = fault
-    with pytest.raises(ArtifactDownloadError, match=reason) as found:
+    with pytest.raises(ArtifactDownloadError, match=reason) as refused:
         fetch()
-    assert str(found.value).startswith(f"The artifact cannot be downloaded from {server.location}:")
-    assert "secret" not in str(found.value)
+    assert str(refused.value).startswith(
+        f"The artifact cannot be downloaded from {server.location}:"
+    )
+    assert "secret" not in str(refused.value)
     assert delays == [0.5, 1.0, 2.0, 4.0, 8.0]
     assert list((tmp_path / "tmp").iterdir()) == []
     server.always = None
@@ -174,12 +176,12 @@ def test_a_start_after_one_that_was_killed_gets_the_artifact(fetch, server, arti
 
 def test_a_second_start_uses_what_the_first_one_downloaded(fetch, server, artifact):
     """A finished folder is not downloaded again."""
-    first = fetch()
-    assert first.stat().st_mode & 0o077 == 0
+    folder = fetch()
+    assert folder.stat().st_mode & 0o077 == 0
     server.requests.clear()
-    assert fetch() == first
+    assert fetch() == folder
     assert server.requests == []
-    check_whole(first, artifact)
+    check_whole(folder, artifact)
 
 
 @pytest.mark.parametrize("name", ["model.onnx.data", "manifest.json"])

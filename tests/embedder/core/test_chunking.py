@@ -17,8 +17,8 @@ def make_chunker(overlap: int) -> Chunker:
 
 
 def paragraph(rng: random.Random, words: int) -> str:
-    found = [f"w{rng.randrange(10**6)}" + "." * (n % 8 == 7) for n in range(words)]
-    return " ".join(found)
+    vocabulary = [f"w{rng.randrange(10**6)}" + "." * (n % 8 == 7) for n in range(words)]
+    return " ".join(vocabulary)
 
 
 @pytest.mark.parametrize("longest", [8, 30, 58, 90, 150])
@@ -48,12 +48,12 @@ def test_chunks_fit_and_have_the_whole_text(longest):
     """In its order; with overlap, each begins with some of the one before it."""
     rng = random.Random(longest)
     texts = [paragraph(rng, rng.randint(1, longest)) for _ in range(4000 // longest)]
-    found = list(make_chunker(0).chunks(map(Block, texts)))
-    assert " ".join(chunk.text for chunk in found).split() == " ".join(texts).split()
-    assert max(chunk.tokens for chunk in found) <= TOKENS
+    chunks = list(make_chunker(0).chunks(map(Block, texts)))
+    assert " ".join(chunk.text for chunk in chunks).split() == " ".join(texts).split()
+    assert max(chunk.tokens for chunk in chunks) <= TOKENS
     # Half full on average: a vector costs the same for any length.
-    assert sum(chunk.tokens for chunk in found) / len(found) >= TOKENS / 2
+    assert sum(chunk.tokens for chunk in chunks) / len(chunks) >= TOKENS / 2
     overlapping = list(make_chunker(20).chunks(map(Block, texts)))
     assert max(chunk.tokens for chunk in overlapping) <= TOKENS
-    repeated = sum(chunk.tokens for chunk in overlapping) - sum(chunk.tokens for chunk in found)
+    repeated = sum(chunk.tokens for chunk in overlapping) - sum(chunk.tokens for chunk in chunks)
     assert 0 < repeated <= 20 * len(overlapping)

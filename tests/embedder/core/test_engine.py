@@ -52,20 +52,20 @@ def test_repeated_texts_are_embedded_once(make_engine, session):
 def test_the_cache_answers_repeats_across_requests(make_engine, session):
     """A cached vector is reused in later requests, with any dimensions."""
     engine = make_engine(cache_entries=10)
-    first = engine.embed(["a", "b"])
+    pair = engine.embed(["a", "b"])
     again = engine.embed(["b", "c", "b"], dimensions=8)
     assert session.shapes == [(2, 4), (1, 4)]
     assert again.cache_hits == 1
     assert again.repeats == 1
-    np.testing.assert_array_equal(again.vectors[0], truncate_vectors(first.vectors, 8)[1])
+    np.testing.assert_array_equal(again.vectors[0], truncate_vectors(pair.vectors, 8)[1])
 
 
 def test_a_prompt_makes_another_key(make_engine, session):
     """The same text with another prompt has another cache key."""
     engine = make_engine(cache_entries=10, prompts={"query": "query: "})
-    plain, asked = engine.embed(["a"]), engine.embed(["a"], prompt="query")
+    plain, prompted = engine.embed(["a"]), engine.embed(["a"], prompt="query")
     assert len(session.shapes) == 2
-    assert not np.array_equal(plain.vectors, asked.vectors)
+    assert not np.array_equal(plain.vectors, prompted.vectors)
 
 
 def test_a_truncated_text_does_not_answer_for_the_whole(make_engine):
@@ -90,9 +90,9 @@ def test_inputs_are_run_longest_first_and_answered_in_order(make_engine, session
 def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(make_engine, dimensions):
     """Matryoshka vectors are truncated and then scaled to length 1."""
     engine = make_engine()
-    whole = engine.embed(["a b"]).vectors
+    full_size = engine.embed(["a b"]).vectors
     cut = engine.embed(["a b"], dimensions=dimensions)
-    expected = whole[:, :dimensions] / np.linalg.norm(whole[:, :dimensions])
+    expected = full_size[:, :dimensions] / np.linalg.norm(full_size[:, :dimensions])
     assert cut.vectors.dtype == np.float32
     np.testing.assert_allclose(cut.vectors, expected, rtol=1e-6)
     assert cut.vector_space.endswith(f"/{dimensions}")
@@ -105,8 +105,8 @@ def test_without_renormalising_it_is_another_space(make_engine):
     cut = engine.embed_request(request)
     np.testing.assert_array_equal(cut.vectors, engine.embed(["a"]).vectors[:, :8])
     assert cut.vector_space == engine.vector_space(8) + "/unnormalized"
-    whole = engine.embed_request(request._replace(dimensions=None))
-    assert whole.vector_space == engine.vector_space()
+    full_size = engine.embed_request(request._replace(dimensions=None))
+    assert full_size.vector_space == engine.vector_space()
 
 
 def test_every_vector_is_cut_to_length_one():

@@ -38,22 +38,23 @@ def made(rng: random.Random, depth: int = 0) -> dict[str, Any]:
 def test_a_filter_matches_as_in_the_stand_in_of_s3_vectors():
     """Both follow AWS's page, and were written apart."""
     rng = random.Random(1)
-    found = []
+    decisions = []
     for _ in range(4000):
         metadata = {
             key: rng.choices(VALUES, k=2) if rng.random() < 0.3 else rng.choice(VALUES)
             for key in rng.sample(["x", "y", "z"], rng.randint(0, 3))
         }
         where = made(rng)
-        found.append(matches(where, metadata))
-        assert found[-1] == s3_matches(where, metadata, non_filterable=()), (where, metadata)
-    assert 800 < sum(found) < 3200
+        decisions.append(matches(where, metadata))
+        assert decisions[-1] == s3_matches(where, metadata, non_filterable=()), (where, metadata)
+    assert 800 < sum(decisions) < 3200
 
 
 def test_only_matching_entries_are_found(tmp_path):
     """As many as wanted, with ids and metadata; the filter counts before the number does."""
     rows = [
-        {"id": f"c{place}", "text": "t", "metadata": {"year": 2020 + place}} for place in range(3)
+        {"id": f"c{number}", "text": "t", "metadata": {"year": 2020 + number}}
+        for number in range(3)
     ]
     index = load_index(write(tmp_path, texts=rows), spaces=[SPACE])
     assert index.takes_filter

@@ -22,9 +22,9 @@ def test_what_was_put_is_got():
     """As a copy, not a view into the batch's array, and only for its own key, until `clear`."""
     cache = VectorCache(2)
     cache.put([b"a"], vectors(1))
-    (kept, missing) = cache.get([b"a", b"b"])
-    assert kept is not None
-    assert (kept.tolist(), kept.base, missing) == ([1, 1, 1], None, None)
+    (vector, missing) = cache.get([b"a", b"b"])
+    assert vector is not None
+    assert (vector.tolist(), vector.base, missing) == ([1, 1, 1], None, None)
     cache.clear()
     assert found(cache, b"a") == [None]
 

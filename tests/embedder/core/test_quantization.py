@@ -21,10 +21,10 @@ def test_int8_is_one_linear_scale(vectors):
 @given(VECTORS)
 def test_uint8_is_int8_and_128_and_binary_is_ubinary_minus_128(vectors):
     """The numbers are the same, shifted into the range of the other type."""
-    for dtype, other, shift in (("uint8", "int8", 128), ("binary", "ubinary", -128)):
-        found = quantize(vectors, dtype)
-        assert (found == quantize(vectors, other).astype(int) + shift).all()
-        assert found.dtype == (np.uint8 if dtype == "uint8" else np.int8)
+    for dtype, signed, shift in (("uint8", "int8", 128), ("binary", "ubinary", -128)):
+        numbers = quantize(vectors, dtype)
+        assert (numbers == quantize(vectors, signed).astype(int) + shift).all()
+        assert numbers.dtype == (np.uint8 if dtype == "uint8" else np.int8)
 
 
 @given(VECTORS)

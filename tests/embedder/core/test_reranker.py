@@ -66,9 +66,9 @@ def test_a_pair_has_the_models_tokens_and_types(session):
 
 def test_a_score_is_the_sigmoid_of_the_logit(session):
     """The raw score is the logit itself; both are float32 in the order of the passages."""
-    made = reranker(session)
-    raw = made.rerank("a", ["b", "c", "b"], raw=True).scores
-    scores, work = made.rerank("a", ["b", "c", "b"])
+    ranker = reranker(session)
+    raw = ranker.rerank("a", ["b", "c", "b"], raw=True).scores
+    scores, work = ranker.rerank("a", ["b", "c", "b"])
     assert scores.dtype == np.float32
     assert scores.tolist() == pytest.approx([1 / (1 + math.exp(-logit)) for logit in raw])
     assert (work.repeats, work.vector_space) == (1, MANIFEST.vector_space)
@@ -83,13 +83,13 @@ def test_a_far_logit_has_a_score(session, logit):
 
 def test_equal_ids_of_another_split_are_another_input(session):
     """The cache separates pairs that have equal ids and different token types."""
-    made = reranker(
+    ranker = reranker(
         session, MANIFEST._replace(scoring=SCORING._replace(between=())), cache_entries=9
     )
-    first = made.rerank("a b", ["c"], raw=True).scores
-    assert made.rerank("a", ["b c"], raw=True).scores != first
-    again = made.rerank("a b", ["c"], raw=True)
-    assert (again.scores.tolist(), again.work.cache_hits) == (first.tolist(), 1)
+    logits = ranker.rerank("a b", ["c"], raw=True).scores
+    assert ranker.rerank("a", ["b c"], raw=True).scores != logits
+    again = ranker.rerank("a b", ["c"], raw=True)
+    assert (again.scores.tolist(), again.work.cache_hits) == (logits.tolist(), 1)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_the_longer_text_is_cut_first(first, second, kept):
 
 def test_truncation_of_the_passage_keeps_the_query(session):
     """A query that leaves no room is the query's error."""
-    made = reranker(session)
-    assert made.rerank("a b c d e f", ["g " * 20], truncate="passage").work.tokens == [12]
+    ranker = reranker(session)
+    assert ranker.rerank("a b c d e f", ["g " * 20], truncate="passage").work.tokens == [12]
     assert session.rows[0][1].count(2) == 4
     with pytest.raises(InputTooLongError, match=r'"query" has 12 tokens .* leaves no room'):
-        made.rerank("a b c d e f g h i", ["g"], truncate="passage")
+        ranker.rerank("a b c d e f g h i", ["g"], truncate="passage")
 
 
 TEMPLATE = SCORING._replace(
@@ -129,15 +129,15 @@ TEMPLATE = SCORING._replace(
 
 def test_a_templates_text_is_tokenized_with_the_text_next_to_it(session):
     """Its own tokens are not cut off, and the query stays whole however a pair is truncated."""
-    made = reranker(session, MANIFEST._replace(scoring=TEMPLATE), truncate="right")
+    ranker = reranker(session, MANIFEST._replace(scoring=TEMPLATE), truncate="right")
     words = WordTokenizer().encode
-    made.rerank("a b", ["c d e", "f"], max_passage_tokens=2)
+    ranker.rerank("a b", ["c d e", "f"], max_passage_tokens=2)
     ids = {tuple(filter(None, row)) for row, _ in session.rows}  # without padding
     head = words("find for a b now text :")
     assert ids == {(*head, *words("c d"), SEP), (*head, *words("f"), SEP)}
-    assert made.rerank("a b c", ["d " * 9], truncate="longest_first").work.tokens == [12]
+    assert ranker.rerank("a b c", ["d " * 9], truncate="longest_first").work.tokens == [12]
     with pytest.raises(EmptyInputError, match=r'"passages\[0\]" must hold text'):
-        made.rerank("a", [" "])
+        ranker.rerank("a", [" "])
 
 
 ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
@@ -153,8 +153,8 @@ ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
 @pytest.mark.parametrize("case", ERRORS)
 def test_an_error_names_the_text(session, case):
     """An API finds the passage by its position, and a reader by its name."""
-    query, passages, kind, message, position = case
-    with pytest.raises(kind, match=message) as caught:
+    query, passages, error_class, message, position = case
+    with pytest.raises(error_class, match=message) as caught:
         reranker(session, max_characters=40).rerank(query, passages)
     assert caught.value.position == position
 

@@ -21,9 +21,9 @@ def test_a_batch_becomes_rows_of_length_1(minilm_artifact):
     assert vectors.dtype == np.float32
     assert vectors.shape == (2, 384)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-    other = IDS.copy()
-    other[1, 3] = 2003
-    np.testing.assert_allclose(session.run(other, MASK), vectors, atol=1e-6)
+    padded = IDS.copy()
+    padded[1, 3] = 2003
+    np.testing.assert_allclose(session.run(padded, MASK), vectors, atol=1e-6)
 
 
 def test_a_graph_that_cannot_be_loaded(minilm_artifact, tmp_path):
@@ -47,9 +47,9 @@ def test_a_graph_that_is_another(minilm_artifact, change):
 def test_sums_of_int8_are_exact():
     """Products of the largest values do not saturate on any processor."""
     rows, columns = 64, 16
-    left = np.full((2, rows), 255, np.uint8)
+    factors = np.full((2, rows), 255, np.uint8)
     right = np.full((rows, columns), 127, np.int8)
-    one = np.array(1, np.float32)
+    scale = np.array(1, np.float32)
     node = helper.make_node(
         "MatMulIntegerToFloat",
         ["left", "right", "scale", "scale", "zero"],
@@ -63,7 +63,7 @@ def test_sums_of_int8_are_exact():
         [helper.make_tensor_value_info("product", TensorProto.FLOAT, [2, columns])],
         [
             numpy_helper.from_array(right, "right"),
-            numpy_helper.from_array(one, "scale"),
+            numpy_helper.from_array(scale, "scale"),
             numpy_helper.from_array(np.array(128, np.uint8), "zero"),
         ],
     )
@@ -72,8 +72,8 @@ def test_sums_of_int8_are_exact():
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), session_options("none", threads=1)
     )
-    (found,) = session.run(None, {"left": left})
-    np.testing.assert_array_equal(found, np.full((2, columns), rows * (255 - 128) * 127.0))
+    (products,) = session.run(None, {"left": factors})
+    np.testing.assert_array_equal(products, np.full((2, columns), rows * (255 - 128) * 127.0))
 
 
 @pytest.mark.parametrize(

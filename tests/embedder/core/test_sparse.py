@@ -20,13 +20,13 @@ def test_the_best_are_those_of_the_exact_product(seed):
     random = np.random.default_rng(seed)
     vectors = [drawn(random, 60) for _ in range(ENTRIES)]
     postings = make_postings(vectors, vocabulary=VOCABULARY)
-    index = SparseIndex([f"{place}" for place in range(ENTRIES)], postings, "space")
+    index = SparseIndex([f"{number}" for number in range(ENTRIES)], postings, "space")
     impacts = np.zeros((ENTRIES, VOCABULARY))
     for token in range(VOCABULARY):
-        there = slice(postings.starts[token], postings.starts[token + 1])
-        impacts[postings.entries[there], token] = postings.impacts[there]
-    whole = impacts * postings.scales.astype(np.float64)
-    for vector, row in zip(vectors, whole, strict=True):
+        postings_of = slice(postings.starts[token], postings.starts[token + 1])
+        impacts[postings.entries[postings_of], token] = postings.impacts[postings_of]
+    products = impacts * postings.scales.astype(np.float64)
+    for vector, row in zip(vectors, products, strict=True):
         weights = np.zeros(VOCABULARY)
         weights[vector.indices] = vector.values
         # Half a step, or a whole one for a weight that would round to 0.
@@ -39,23 +39,23 @@ def test_the_best_are_those_of_the_exact_product(seed):
         query = drawn(random, 20)
         dense = np.zeros(VOCABULARY)
         dense[query.indices] = query.values
-        exact = whole @ dense
-        found = index.search(query, 10)
-        assert [match.score for match in found] == pytest.approx(np.sort(exact)[::-1][:10])
-        assert [exact[match.position or 0] for match in found] == pytest.approx(
-            [match.score for match in found]
+        exact = products @ dense
+        matches = index.search(query, 10)
+        assert [match.score for match in matches] == pytest.approx(np.sort(exact)[::-1][:10])
+        assert [exact[match.position or 0] for match in matches] == pytest.approx(
+            [match.score for match in matches]
         )
 
 
 def test_equal_scores_are_in_index_order_and_others_are_left_out():
     """An entry without a token of the query is not found, however many are asked for."""
-    one = TokenWeights(np.array([3], np.uint32), np.array([2], np.float32))
+    vector = TokenWeights(np.array([3], np.uint32), np.array([2], np.float32))
     none = TokenWeights(np.array([4], np.uint32), np.array([1], np.float32))
     empty = TokenWeights(np.array([], np.uint32), np.array([], np.float32))
-    postings = make_postings([one, none, one, empty, one], vocabulary=6)
+    postings = make_postings([vector, none, vector, empty, vector], vocabulary=6)
     assert postings.impacts.tolist() == [MAX_IMPACT] * 4
     index = SparseIndex(list("abcde"), postings, "space")
-    assert [match.text for match in index.search(one, 10)] == ["a", "c", "e"]
-    assert [match.text for match in index.search(one, 2)] == ["a", "c"]
-    assert index.search(one, 1)[0].score == pytest.approx(4)
+    assert [match.text for match in index.search(vector, 10)] == ["a", "c", "e"]
+    assert [match.text for match in index.search(vector, 2)] == ["a", "c"]
+    assert index.search(vector, 1)[0].score == pytest.approx(4)
     assert index.search(empty, 10) == []

@@ -40,8 +40,8 @@ def test_a_vector_is_the_normalized_mean_of_its_tokens_rows(tmp_path, table):
     vectors = session.run(np.array([[3, 7, 7], [9, 1, 0]]), np.array([[1, 1, 1], [1, 0, 0]]))
     assert vectors.dtype == np.float32
     means = np.stack([table[[3, 7, 7]].mean(axis=0), table[9]])
-    wanted = means / np.linalg.norm(means, axis=1, keepdims=True)
-    np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+    expected = means / np.linalg.norm(means, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
     assert not session.run(np.array([[2, 2]]), np.array([[1, 1]])).any()
 
 

@@ -54,8 +54,8 @@ def test_a_text_has_its_prompt_and_fits_between_special_tokens(
     make_engine, model, text, options, expected
 ):
     """A title replaces the prompt's place for it; truncation keeps the end that is asked for."""
-    found = encode(make_engine(**model).request_tokenizer, text, **options)
-    assert found == [CLS, *words(expected), SEP]
+    sequences = encode(make_engine(**model).request_tokenizer, text, **options)
+    assert sequences == [CLS, *words(expected), SEP]
 
 
 class Lacking(WordTokenizer):
@@ -65,11 +65,11 @@ class Lacking(WordTokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return one id per word, and two for an unknown one."""
-        known = text.replace(HIEROGLYPH, "x")
+        readable = text.replace(HIEROGLYPH, "x")
         return [
-            each
-            for word in known.split()
-            for each in ([MARK, 0] if word[0] == "x" else super(Lacking, self).encode(word))
+            token_id
+            for word in readable.split()
+            for token_id in ([MARK, 0] if word[0] == "x" else super(Lacking, self).encode(word))
         ]
 
 

@@ -35,18 +35,18 @@ def same(shown: Any, answer: Any) -> bool:
     """Compare an example's JSON, abbreviated with `…`, with the response; floats to within 0.02."""
     match shown:
         case dict():
-            more = shown.pop("…", None) is not None
+            is_cut = shown.pop("…", None) is not None
             return (
                 isinstance(answer, dict)
-                and (shown.keys() <= answer.keys() if more else shown.keys() == answer.keys())
+                and (shown.keys() <= answer.keys() if is_cut else shown.keys() == answer.keys())
                 and all(same(value, answer[key]) for key, value in shown.items())
             )
         case list():
-            more = shown[-1] == "…"
-            items = shown[:-1] if more else shown
+            is_cut = shown[-1] == "…"
+            items = shown[:-1] if is_cut else shown
             return (
                 isinstance(answer, list)
-                and (len(items) < len(answer) if more else len(items) == len(answer))
+                and (len(items) < len(answer) if is_cut else len(items) == len(answer))
                 and all(same(a, b) for a, b in zip(items, answer, strict=False))
             )
         case str():
@@ -76,23 +76,24 @@ def test_an_example_answers_what_it_shows(router, command, shown):
 def test_the_table_of_paths_is_the_codes():
     """The table lists every path with its method."""
     table = re.findall(r"^\|`(GET|POST) (/[^`]*)`\|", TEXT, re.MULTILINE)
-    others: dict[str, Any] = {**search.ROUTES, **rerank.ROUTES, **sparse.ROUTES}
-    served = {**ROUTES, **{path: of for path, of in others.items() if path not in ROUTES}}
+    optional_routes: dict[str, Any] = {**search.ROUTES, **rerank.ROUTES, **sparse.ROUTES}
+    served = {**ROUTES, **{path: of for path, of in optional_routes.items() if path not in ROUTES}}
     assert table == [(method, path) for path, methods in served.items() for method in methods]
 
 
 def test_the_table_of_errors_is_the_codes():
     """The table lists every kind of error with its statuses."""
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
-    kinds = [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type)
-        and issubclass(kind, AnswerableError)
-        and kind not in (AnswerableError, errors.ClientError, errors.InputError)
+    error_classes = [
+        error_class
+        for error_class in vars(errors).values()
+        if isinstance(error_class, type)
+        and issubclass(error_class, AnswerableError)
+        and error_class not in (AnswerableError, errors.ClientError, errors.InputError)
     ]
     assert {name: tuple(map(int, row)) for name, *row in rows} == {
-        kind.code: tuple(api.status(kind) for api in (Native, OpenAI, Tei)) for kind in kinds
+        error_class.code: tuple(api.status(error_class) for api in (Native, OpenAI, Tei))
+        for error_class in error_classes
     }
 
 

@@ -49,42 +49,48 @@ def router(together: tuple[Path, Path]) -> Router:
 @pytest.fixture(scope="module")
 def alone(models: Path) -> dict[str, Router]:
     """Return the router of each model alone, with an index of its own."""
-    made = {}
+    routers = {}
     for task in WRITERS:
         folder = None
         if task != "rerank":
             folder = str(models.with_name(f"index-{task}"))
             build_index(TEXTS, models / task, Path(folder))
-        made[task] = build_router(EmbedderSettings(artifact=str(models / task), index=folder))
-    return made
+        routers[task] = build_router(EmbedderSettings(artifact=str(models / task), index=folder))
+    return routers
 
 
 def test_one_router_serves_the_routes_of_all(router, alone):
     """Each model answers with the bytes that it answers with alone; `POST /` is the first one's."""
-    asked: list[tuple[str, str, dict[str, Any]]] = [
+    calls: list[tuple[str, str, dict[str, Any]]] = [
         ("embed", "/", {"text": "hello world"}),
         ("sparse", "/embed_sparse", {"inputs": "hello world"}),
         ("rerank", "/rerank", {"query": "the date", "texts": ["hello world", "a date"]}),
     ]
-    for task, path, body in asked:
+    for task, path, body in calls:
         assert post(router, path, body).body == post(alone[task], path, body).body
     for path in ("/health", "/info"):
-        first, *others = (read(get(alone[task], path)) for task in ("embed", "rerank", "sparse"))
-        assert read(get(router, path)) == {**first, "rerank": others[0], "sparse": others[1]}
+        embedding, *companions = (
+            read(get(alone[task], path)) for task in ("embed", "rerank", "sparse")
+        )
+        assert read(get(router, path)) == {
+            **embedding,
+            "rerank": companions[0],
+            "sparse": companions[1],
+        }
     document = read(get(router, "/openapi.json"))
     validate(document)
     assert {"/v1/embeddings", "/embed_sparse", "/v2/rerank"} <= document["paths"].keys()
     assert len(document["info"]["summary"].split("; ")) == 3
-    kinds = "of an embedding model and a reranker and a sparse encoder"
-    assert kinds in read(get(router, "/nowhere"), 404)["error"]
+    served_kinds = "of an embedding model and a reranker and a sparse encoder"
+    assert served_kinds in read(get(router, "/nowhere"), 404)["error"]
 
 
 def test_the_mode_of_a_search_chooses_the_model(router, alone):
     """Both search the same texts, each as it does alone; another mode is refused."""
     body = {"text": "the date", "num_results": 4}
     for task, mode in (("embed", "dense"), ("sparse", "sparse")):
-        wanted = post(alone[task], "/similar", {**body, "mode": mode}).body
-        assert post(router, "/similar", {**body, "mode": mode}).body == wanted
+        expected = post(alone[task], "/similar", {**body, "mode": mode}).body
+        assert post(router, "/similar", {**body, "mode": mode}).body == expected
     assert post(router, "/similar", body).body == post(alone["embed"], "/similar", body).body
     refused = read(post(router, "/similar", {**body, "mode": "lexical"}), 400)["error"]
     assert 'one of "dense", "sparse"' in refused
@@ -150,23 +156,23 @@ def test_a_hybrid_search_is_the_exact_pipeline(router, query):
     order = best(sums)[:5]
     body = {"query": query, "top_k": 4, "candidates": 5}
     answer = read(post(router, "/search", {**body, "rerank": False}))
-    assert [(each["id"], each["score"]) for each in answer["results"]] == [
+    assert [(result["id"], result["score"]) for result in answer["results"]] == [
         (name, sums[name]) for name in order[:4]
     ]
-    first = answer["results"][0]
-    assert first["text"] == TEXTS[first["index"]]
-    assert first["scores"] == {
-        **({"dense": dense[first["id"]]} if first["id"] in dense else {}),
-        **({"sparse": sparse[first["id"]]} if first["id"] in sparse else {}),
-        "fused": sums[first["id"]],
+    top = answer["results"][0]
+    assert top["text"] == TEXTS[top["index"]]
+    assert top["scores"] == {
+        **({"dense": dense[top["id"]]} if top["id"] in dense else {}),
+        **({"sparse": sparse[top["id"]]} if top["id"] in sparse else {}),
+        "fused": sums[top["id"]],
     }
     assert answer["score_space"] is None
     assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse"}
     texts = {"query": query, "texts": [TEXTS[int(name)] for name in order]}
     ranked = read(post(router, "/rerank", {**texts, "truncate": True}))
     answer = read(post(router, "/search", body))
-    assert [(each["id"], each["score"]) for each in answer["results"]] == [
-        (order[each["index"]], each["score"]) for each in ranked[:4]
+    assert [(result["id"], result["score"]) for result in answer["results"]] == [
+        (order[result["index"]], result["score"]) for result in ranked[:4]
     ]
     embed, rerank, sparse_model = (model.loaded.manifest for model in router.models)
     spaces = (answer["vector_space"], answer["sparse_space"], answer["score_space"])
@@ -177,22 +183,22 @@ def test_a_hybrid_search_is_the_exact_pipeline(router, query):
 def test_a_search_ranks_by_the_rerankers_logits(router, monkeypatch):
     """The order is the same if float32 rounds all scores to 1."""
     body = {"query": "the date", "top_k": 6}
-    best = [each["id"] for each in read(post(router, "/search", body))["results"]]
+    best = [result["id"] for result in read(post(router, "/search", body))["results"]]
     fused = read(post(router, "/search", {**body, "rerank": False}))["results"]
-    assert best != [each["id"] for each in fused]
+    assert best != [result["id"] for result in fused]
     monkeypatch.setattr(Reranker, "activated", lambda _, logits: np.ones_like(logits))
     results = read(post(router, "/search", body))["results"]
-    assert [(each["id"], each["score"]) for each in results] == [(one, 1.0) for one in best]
+    assert [(result["id"], result["score"]) for result in results] == [(key, 1.0) for key in best]
 
 
 def test_a_search_in_one_mode(router, alone):
     """It is that of `POST /similar`; a model alone searches in its own mode."""
     for mode, task in (("dense", "embed"), ("sparse", "sparse")):
-        wanted = [*found(router, "the date", mode, 3).items()]
+        expected = [*found(router, "the date", mode, 3).items()]
         body = {"query": "the date", "top_k": 3, "rerank": False}
         answer = read(post(router, "/search", {**body, "mode": mode}))
-        assert [(each["id"], each["score"]) for each in answer["results"]] == wanted
-        assert [each["ranks"] for each in answer["results"]] == [{mode: n} for n in (1, 2, 3)]
+        assert [(result["id"], result["score"]) for result in answer["results"]] == expected
+        assert [result["ranks"] for result in answer["results"]] == [{mode: n} for n in (1, 2, 3)]
         same = read(post(alone[task], "/search", body))
         assert same["results"] == answer["results"]
         assert same["vector_space"] == answer["vector_space"]

@@ -135,11 +135,11 @@ def test_nothing_to_embed_is_an_error_of_its_own(kind, value, message):
 
 def test_an_object_gives_every_field():
     """An absent field has its default, and null counts as absent."""
-    kind = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))
-    assert kind.check({"a": None}) == {"a": 2, "b": None}
-    assert kind.check({"a": 3, "b": False}) == {"a": 3, "b": False}
+    object_type = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))
+    assert object_type.check({"a": None}) == {"a": 2, "b": None}
+    assert object_type.check({"a": 3, "b": False}) == {"a": 3, "b": False}
     # Clients send what their users did not set; it would do nothing here either.
-    around = Object((Field("inner", kind, "An object."),))
+    around = Object((Field("inner", object_type, "An object."),))
     unknown = {"inner": {"a": 3, "task": None}, "rank_fields": None}
     assert around.check(unknown) == {"inner": {"a": 3, "b": None}}
     with pytest.raises(InvalidFieldError, match='in "inner" is unknown: "task"'):

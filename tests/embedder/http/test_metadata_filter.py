@@ -14,14 +14,14 @@ from tests.fixtures.s3_vectors.matching import InvalidFilterError, matches
 FILTER = MetadataFilter()
 # Within another schema, as in the document.
 VALIDATOR = Draft202012Validator({"anyOf": [FILTER.schema, {"const": "another"}]})
-KNOWN = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$and", "$or")
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$and", "$or")
 
 PRIMITIVES = st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.sampled_from(["a", "b"])
 VALUES = st.recursive(
     PRIMITIVES | st.none(),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*KNOWN, "$not", "k", "l"]), inner, max_size=2)
+        | st.dictionaries(st.sampled_from([*OPERATORS, "$not", "k", "l"]), inner, max_size=2)
     ),
     max_leaves=12,
 )

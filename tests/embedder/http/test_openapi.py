@@ -219,9 +219,9 @@ def test_the_statuses_of_the_document_are_those_that_are_answered(path):
     session = HashSession()
     router = router_of(Engine(manifest_of(), WordTokenizer(), session))
     bodies = [BODIES[path], *([{"inputs": "a"}] if path == "/" else [])]  # the second is TEI's
-    found = {status for body in bodies for status in answered(router, path, body, session)}
+    statuses = {status for body in bodies for status in answered(router, path, body, session)}
     documented = DOCUMENTS["without"]["paths"][path]["post"]["responses"]
-    assert found == {int(status) for status in documented}
+    assert statuses == {int(status) for status in documented}
 
 
 @pytest.mark.parametrize("path", POSTS)
@@ -232,5 +232,5 @@ def test_what_the_document_allows_is_answered(path, data):
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(ALLOWED[name, path])
     response = SERVICES[name].handle(Request("POST", path, body=json.dumps(body).encode()))
-    told = response.body.decode().replace('\\"', '"')
-    assert response.status == 200 or any(reason in told for reason in BEYOND_A_SCHEMA), told
+    message = response.body.decode().replace('\\"', '"')
+    assert response.status == 200 or any(reason in message for reason in BEYOND_A_SCHEMA), message

@@ -29,11 +29,11 @@ def test_no_path_embeds_token_ids_of_another_model(make_router, session):
     """Every path that takes token ids refuses those without the model's special tokens."""
     router = make_router(index=["a", "b"])
     session.shapes.clear()
-    places = [(path, field) for path in EMBEDS for field in ("text", "texts", "input", "inputs")]
-    for path, field in places:
+    fields = [(path, field) for path in EMBEDS for field in ("text", "texts", "input", "inputs")]
+    for path, field in fields:
         assert post(router, path, {field: [[15, 19]]}).status in {400, 422}, path
     assert session.shapes == []
-    taken = [(p, f) for p, f in places if post(router, p, {f: [[CLS, 15, 19, SEP]]}).status == 200]
+    taken = [(p, f) for p, f in fields if post(router, p, {f: [[CLS, 15, 19, SEP]]}).status == 200]
     assert taken == [
         ("/", "inputs"),
         ("/api/v1/embed", "inputs"),

@@ -107,7 +107,9 @@ def test_a_request_leaves_a_record_of_metrics(told, capsys):
     assert record["BatchSize"] == [2]
     assert record["PaddingWaste"] == 12.5
     # `scripts/cost` prices each metric for each of its sets of dimensions, as CloudWatch does.
-    own = sum(len(found["Metrics"]) * len(found["Dimensions"]) for found in (directive, of_version))
+    own = sum(
+        len(metrics["Metrics"]) * len(metrics["Dimensions"]) for metrics in (directive, of_version)
+    )
     assert own == METRICS
 
 

@@ -65,17 +65,17 @@ def test_one_release_check_is_of_both(pair):
     spaces = check_version(call, embedding, reranker, starts=1)
     assert spaces == f"{embedding.space} + rerank:{reranker.space}"
     pairs = tuple(
-        each._replace(logits=(each.logits[0] + 1,))
-        for each in reranker.golden
-        if isinstance(each, GoldenPair)
+        entry._replace(logits=(entry.logits[0] + 1,))
+        for entry in reranker.golden
+        if isinstance(entry, GoldenPair)
     )
     with pytest.raises(ReleaseRefusedError, match="the logit of LABEL_0 differs"):
         check_version(call, embedding, reranker._replace(golden=pairs), starts=1)
     wrong = embedding._replace(golden=(Golden("a date", None, (2.0,)),))
     with pytest.raises(ReleaseRefusedError, match="a component differs"):
         check_version(call, wrong, reranker, starts=1)
-    for other in (reranker._replace(vector_space="other"), embedding._replace(vector_space="o")):
-        held = (embedding, other) if other.scoring else (other, reranker)
+    for changed in (reranker._replace(vector_space="other"), embedding._replace(vector_space="o")):
+        held = (embedding, changed) if changed.scoring else (changed, reranker)
         with pytest.raises(ReleaseRefusedError, match="its image holds"):
             check_version(call, *held, starts=1)
         with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
@@ -103,9 +103,9 @@ def test_both_are_downloaded_from_one_object(pair, tmp_path, monkeypatch):
     """A package with the manifests gets the files of both, and a second start finds them."""
     package = tmp_path / "package"
     for file in [*manifests_in(pair), pair / SET_FILE]:
-        place = package / file.relative_to(pair)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(file.read_bytes())
+        path = package / file.relative_to(pair)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.read_bytes())
     with serving_object(build_object(pair, cache=tmp_path).read_bytes()) as server:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.keys[0])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.keys[1])
@@ -118,8 +118,10 @@ def test_both_are_downloaded_from_one_object(pair, tmp_path, monkeypatch):
                 region=REGION,
                 endpoint=server.url,
             )
-            found = load_artifacts(folder)
+            artifacts = load_artifacts(folder)
         requests = len(server.requests)
-    assert [each.manifest for each in found] == [each.manifest for each in load_artifacts(pair)]
-    sizes = [entry.bytes for each in found for entry in each.manifest.files.values()]
+    assert [artifact.manifest for artifact in artifacts] == [
+        artifact.manifest for artifact in load_artifacts(pair)
+    ]
+    sizes = [entry.bytes for artifact in artifacts for entry in artifact.manifest.files.values()]
     assert requests == sum(size > 0 for size in sizes)

@@ -93,10 +93,10 @@ def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype):
     smallest = len(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)) - 2 - 1
     with pytest.raises(BatchTooLargeError, match=r'"base64" where the path takes it') as caught:
         check_batch(10_000_000, 16, dtype, "float", field="input")
-    found = re.search(r"more than (\d+) vectors", str(caught.value))
-    assert found is not None
-    assert int(found[1]) * smallest >= 0.95 * MAX_RESPONSE_BYTES
-    check_batch(int(found[1]), 16, dtype, "float", field="input")
+    limit = re.search(r"more than (\d+) vectors", str(caught.value))
+    assert limit is not None
+    assert int(limit[1]) * smallest >= 0.95 * MAX_RESPONSE_BYTES
+    check_batch(int(limit[1]), 16, dtype, "float", field="input")
 
 
 @pytest.mark.parametrize("dimensions", [8, 9, 12, 16])

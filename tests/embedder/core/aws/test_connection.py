@@ -25,9 +25,9 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def pool(server: Server) -> Iterator[ConnectionPool]:
-    made = ConnectionPool(server.url)
-    yield made
-    made.close()
+    connections = ConnectionPool(server.url)
+    yield connections
+    connections.close()
 
 
 def test_a_connection_is_used_again(server, pool):
@@ -54,8 +54,8 @@ def test_a_connection_that_the_server_closed_is_replaced(server, pool):
 def test_a_connection_that_was_idle_for_long_is_replaced(server, pool, monkeypatch):
     """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
     pool.request("GET", "/", timeout=5)
-    now = time.time()
-    monkeypatch.setattr("embedder.core.aws.time.time", lambda: now + 3600)
+    start = time.time()
+    monkeypatch.setattr("embedder.core.aws.time.time", lambda: start + 3600)
     pool.request("GET", "/", timeout=5)
     assert server.connections == 2
 
@@ -78,8 +78,8 @@ def test_threads_have_connections_of_their_own_of_which_a_few_are_kept(server, p
 
     server.answer = answer
     with ThreadPoolExecutor(4) as threads:
-        found = threads.map(lambda _: pool.request("GET", "/", timeout=30).body, range(4))
-        assert sorted(found) == [b"0", b"1", b"2", b"3"]
+        bodies = threads.map(lambda _: pool.request("GET", "/", timeout=30).body, range(4))
+        assert sorted(bodies) == [b"0", b"1", b"2", b"3"]
     assert server.connections == 4
     assert len(pool._idle) == 2
 
@@ -90,8 +90,8 @@ def test_many_threads_share_the_idle_connections(server, pool):
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as threads:
-            asked = [threads.submit(pool.request, "GET", "/", timeout=60) for _ in range(400)]
-            assert {request.result().status for request in asked} == {200}
+            requests = [threads.submit(pool.request, "GET", "/", timeout=60) for _ in range(400)]
+            assert {request.result().status for request in requests} == {200}
     finally:
         sys.setswitchinterval(interval)
     assert server.connections <= 8

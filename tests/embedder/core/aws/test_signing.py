@@ -50,7 +50,7 @@ PLAIN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
 )
 def test_the_signature_is_botocores(*, method, path, value, body, token):
     """Path, headers, body and token are covered as botocore covers them."""
-    sent = "/" + "/".join(quote(part, safe="") for part in path)
+    sent = "/" + "/".join(quote(segment, safe="") for segment in path)
     headers = {"host": "example.com", "x-amz-meta-a": value, "content-type": "text/plain"}
     signed = sign(
         method,
@@ -163,8 +163,8 @@ def test_one_of_many_threads_asks(server, provider):
         return provider.get().access_key
 
     with ThreadPoolExecutor(8) as threads:
-        found = [threads.submit(get) for _ in range(8)]
-        assert {key.result() for key in found} == {"K1"}
+        answers = [threads.submit(get) for _ in range(8)]
+        assert {key.result() for key in answers} == {"K1"}
     assert len(server.requests) == 1
 
 
@@ -172,17 +172,17 @@ def test_no_thread_waits_while_the_old_credentials_are_valid(server, provider):
     """One asks for new ones, and the others use the old ones."""
     server.answer = lambda: answer_of("K1", minutes=4)
     provider.get()
-    asked, go_on = threading.Event(), threading.Event()
+    requested, go_on = threading.Event(), threading.Event()
 
     def answer() -> tuple[int, bytes]:
-        asked.set()
+        requested.set()
         assert go_on.wait(timeout=30)
         return answer_of("K2")
 
     server.answer = answer
     with ThreadPoolExecutor(1) as threads:
         asking = threads.submit(provider.get)
-        assert asked.wait(timeout=30)
+        assert requested.wait(timeout=30)
         assert provider.get().access_key == "K1"
         go_on.set()
         assert asking.result().access_key == "K2"

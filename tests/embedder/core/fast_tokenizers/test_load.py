@@ -63,7 +63,9 @@ def test_every_character_is_the_librarys(request, name):
     """Every code point has the library's ids: alone, after a letter, around an apostrophe."""
     tokenizer: Both = request.getfixturevalue(name)
     texts = [
-        "".join(f"a{one}'{one} {one} " for one in ALL_CHARACTERS[at : at + 256])
+        "".join(
+            f"a{character}'{character} {character} " for character in ALL_CHARACTERS[at : at + 256]
+        )
         for at in range(0, len(ALL_CHARACTERS), 256)
     ]
     expected = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
@@ -127,9 +129,9 @@ def test_equal_ids_of_two_words_take_room_once(request, name, first, second):
     """Words of many tokens are cached with shared integer objects for equal ids."""
     encode = request.getfixturevalue(name).fast.encode
     ids = zip(encode(first), encode(second), strict=False)
-    pairs = [(one, other) for one, other in ids if one == other > 256]
+    pairs = [(number, expected) for number, expected in ids if number == expected > 256]
     assert len(pairs) > 2
-    assert all(one is other for one, other in pairs)
+    assert all(number is expected for number, expected in pairs)
 
 
 @pytest.mark.parametrize(
@@ -153,17 +155,17 @@ def test_a_fast_tokenizer_does_not_import_the_library(gemma, minilm, unigram, mo
         "load(*sys.argv[1:]).encode('naïve 東京');"
         "print(*sys.modules)"
     )
-    for kind, path in (
+    for tokenizer_kind, path in (
         ("bpe", gemma.path),
         ("wordpiece", minilm.path),
         ("unigram", unigram.path),
         ("byte_level_bpe", modernbert.path),
     ):
-        command = [sys.executable, "-c", program, kind, str(path)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        assert "mmap" in found
+        command = [sys.executable, "-c", program, tokenizer_kind, str(path)]
+        modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        assert "mmap" in modules
         rare = "embedder.core.fast_tokenizers.composition"
-        assert not {"tokenizers", "json", "numpy", rare}.intersection(found)
+        assert not {"tokenizers", "json", "numpy", rare}.intersection(modules)
 
 
 def test_the_library_turns_ids_into_text_again(minilm_folder):
@@ -227,17 +229,17 @@ def test_altered_tables_are_read_or_refused(kind, name, tmp_path, request):
     ends = HEADER.size + count * SECTION.size
     sections = [SECTION.unpack_from(content, at) for at in range(HEADER.size, ends, SECTION.size)]
     random, refused = Random(7), 0
-    places = [random.randrange(ends) for _ in range(60)]
+    offsets = [random.randrange(ends) for _ in range(60)]
     for _, offset, size in sections:
-        places += [offset + random.randrange(min(size, 64)) for _ in range(20) if size]
-    for place in places:
+        offsets += [offset + random.randrange(min(size, 64)) for _ in range(20) if size]
+    for position in offsets:
         bit = random.randrange(8)
-        altered(path, place, bit)
+        altered(path, position, bit)
         try:
             load(kind, path)
         except ArtifactError:
             refused += 1
-        altered(path, place, bit)
+        altered(path, position, bit)
     assert refused
     load(kind, path)
 
@@ -250,12 +252,12 @@ def test_an_altered_file_of_the_library_is_read_or_refused(tmp_path):
     library.post_processor = tokenizers.processors.BertProcessing(("a", 0), ("b", 1))
     library.save(str(path))
     refused = 0
-    for place in range(path.stat().st_size):
-        altered(path, place, place % 7)
+    for position in range(path.stat().st_size):
+        altered(path, position, position % 7)
         try:
             load("tokenizers", path)
         except ArtifactError:
             refused += 1
-        altered(path, place, place % 7)
+        altered(path, position, position % 7)
     assert refused
     load("tokenizers", path)

@@ -29,8 +29,10 @@ def random_merges(seed: int) -> dict[tuple[int, int], tuple[int, int]]:
 
 def defined(ids: list[int], merges: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
     """Carry out the best merge, the leftmost of equals, until there is none."""
-    while found := [(*merges[pair], at) for at, pair in enumerate(pairwise(ids)) if pair in merges]:
-        _, merged, at = min(found, key=lambda merge: (merge[0], merge[2]))
+    while candidates := [
+        (*merges[pair], at) for at, pair in enumerate(pairwise(ids)) if pair in merges
+    ]:
+        _, merged, at = min(candidates, key=lambda merge: (merge[0], merge[2]))
         ids = [*ids[:at], merged, *ids[at + 2 :]]
     return ids
 

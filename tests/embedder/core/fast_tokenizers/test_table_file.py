@@ -50,15 +50,15 @@ def test_a_missing_file_is_refused(tmp_path):
 
 def test_a_value_is_computed_once():
     """The second look-up does not compute the value again."""
-    asked: list[int] = []
+    computed: list[int] = []
 
     def double(key: int) -> int:
-        asked.append(key)
+        computed.append(key)
         return key * 2
 
     memo = Memo(double, limit=10)
     assert [memo[3], memo[3], memo[4]] == [6, 6, 8]
-    assert asked == [3, 4]
+    assert computed == [3, 4]
 
 
 def test_a_memo_never_holds_more_than_its_limit():

@@ -148,8 +148,8 @@ def size(children: Children) -> int:
 def test_each_token_is_found(trie, unigram):
     """A token's node has its id and its length; a text that begins none has no node."""
     vocabulary = unigram.library.get_vocab()
-    found = {text: trie.find(text) for text in vocabulary}
-    assert {text: node and (node[2], node[3]) for text, node in found.items()} == {
+    nodes = {text: trie.find(text) for text in vocabulary}
+    assert {text: node and (node[2], node[3]) for text, node in nodes.items()} == {
         text: (token_id, len(text)) for text, token_id in vocabulary.items()
     }
     assert trie.find("") is None

@@ -20,11 +20,11 @@ def s3_vectors() -> Iterator[LocalS3Vectors]:
 
 @pytest.fixture
 def client(s3_vectors: LocalS3Vectors) -> Iterator[S3VectorsClient]:
-    made = S3VectorsClient(
+    new_client = S3VectorsClient(
         region=REGION, endpoint=s3_vectors.url, credentials=CredentialsProvider(CREDENTIALS)
     )
-    yield made
-    made.forget()
+    yield new_client
+    new_client.forget()
 
 
 @pytest.fixture

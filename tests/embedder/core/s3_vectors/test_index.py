@@ -82,11 +82,15 @@ def test_a_local_index_finds_the_same(router, engine):
     vectors = engine.embed(TEXTS)
     local = Router(ServedModel(engine, DenseIndex(TEXTS, vectors.vectors, vectors.vector_space)))
     for text in ("entry 3", "entry", "something else"):
-        one = similar(router, text=text, top=30)["results"]
-        other = similar(local, text=text, top=30)["results"]
-        assert [result["text"] for result in one] == [result["text"] for result in other]
+        from_service = similar(router, text=text, top=30)["results"]
+        from_image = similar(local, text=text, top=30)["results"]
+        assert [result["text"] for result in from_service] == [
+            result["text"] for result in from_image
+        ]
         np.testing.assert_allclose(
-            [result["score"] for result in one], [result["score"] for result in other], atol=1e-6
+            [result["score"] for result in from_service],
+            [result["score"] for result in from_image],
+            atol=1e-6,
         )
 
 
@@ -296,12 +300,12 @@ def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
     body = {"query": "entry 3", "filter": {"even": False}}
     answer = read(post(router, "/search", {**body, "rerank": False}))
     assert sorted(result["id"] for result in answer["results"]) == ["id-1", "id-3", "id-5"]
-    first = answer["results"][0]
-    assert (first["id"], first["source"], first["heading"]) == ("id-3", "a.md", "A > B")
-    assert (first["index"], first["ranks"]) == (None, {"dense": 1})
+    best = answer["results"][0]
+    assert (best["id"], best["source"], best["heading"]) == ("id-3", "a.md", "A > B")
+    assert (best["index"], best["ranks"]) == (None, {"dense": 1})
     ranked = read(post(router, "/search", body))["results"]
-    scores = reranker.rerank("entry 3", [each["text"] for each in ranked]).scores.tolist()
-    assert [each["score"] for each in ranked] == scores == sorted(scores, reverse=True)
+    scores = reranker.rerank("entry 3", [entry["text"] for entry in ranked]).scores.tolist()
+    assert [entry["score"] for entry in ranked] == scores == sorted(scores, reverse=True)
     refused = read(post(router, "/search", {"query": "entry 3"}), 400)
     assert refused["field"] == "rerank"
     assert "The entry 'id-4' of the index has no text" in refused["error"]

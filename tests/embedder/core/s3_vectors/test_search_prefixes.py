@@ -36,8 +36,8 @@ def ask(make_engine: Callable[..., Engine], load: Any, open_with: Any) -> Ask:
     """Return a function that searches as a caller; it gives the status, and documents or a code."""
     engine = make_engine()
     tenants = [{"tenant": key.partition("/")[0]} if "/" in key else {} for key in KEYS]
-    found = [{"document": key, **tenant} for key, tenant in zip(KEYS, tenants, strict=True)]
-    index = open_with(engine, load(engine, [f"text {key}" for key in KEYS], found))
+    metadata = [{"document": key, **tenant} for key, tenant in zip(KEYS, tenants, strict=True)]
+    index = open_with(engine, load(engine, [f"text {key}" for key in KEYS], metadata))
     router = Router(ServedModel(engine, index, prefixes=SearchPrefixes(LIMITS)), mcp=True)
 
     def asked(path: str, caller: Any, where: Any = None, *, rest: bool = False) -> tuple[int, Any]:
@@ -63,7 +63,7 @@ def ask(make_engine: Callable[..., Engine], load: Any, open_with: Any) -> Ask:
             answer = json.loads(text)
         if "results" not in answer:
             return response.status, answer["error"]
-        return 200, sorted(each["metadata"]["document"] for each in answer["results"])
+        return 200, sorted(entry["metadata"]["document"] for entry in answer["results"])
 
     return asked
 

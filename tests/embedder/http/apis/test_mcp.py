@@ -34,9 +34,9 @@ def ask(method, **params):
 def test_the_protocols_version_is_agreed():
     """A known one is kept; for another the server names its newest."""
     # A server of 2025-03-26 would have to take lists of messages.
-    for asked, given_ in [(VERSIONS[1], VERSIONS[1]), ("2025-03-26", VERSIONS[0])]:
-        result = ask("initialize", protocolVersion=asked)["result"]
-        assert (result["protocolVersion"], result["capabilities"]) == (given_, {"tools": {}})
+    for version, answered in [(VERSIONS[1], VERSIONS[1]), ("2025-03-26", VERSIONS[0])]:
+        result = ask("initialize", protocolVersion=version)["result"]
+        assert (result["protocolVersion"], result["capabilities"]) == (answered, {"tools": {}})
     assert send(PING, **{"mcp-protocol-version": "x"})[0] == 400
 
 
@@ -50,8 +50,8 @@ def test_a_tool_has_the_body_and_the_answer_of_its_operation():
     result = ask("tools/call", name="embed", arguments={"text": "a"})["result"]
     direct = ROUTER.handle(Request("POST", "/", body=b'{"text": "a"}'))
     assert result == {"content": [{"type": "text", "text": direct.body.decode()}], "isError": False}
-    found = ask("tools/call", name="search", arguments={"query": "a", "top_k": 1})
-    assert json.loads(found["result"]["content"][0]["text"])["results"][0]["text"] == "a"
+    search_result = ask("tools/call", name="search", arguments={"query": "a", "top_k": 1})
+    assert json.loads(search_result["result"]["content"][0]["text"])["results"][0]["text"] == "a"
 
 
 def test_what_is_not_served_is_no_tool():
@@ -84,8 +84,8 @@ def test_a_bad_argument_is_a_result_that_an_agent_can_read():
 )
 def test_other_messages_have_json_rpcs_codes(message, status, code):
     """Those without an id in the answer have an HTTP status, too."""
-    found, answer = send(message)
-    assert (found, answer["error"]["code"]) == (status, code)
+    http_status, answer = send(message)
+    assert (http_status, answer["error"]["code"]) == (status, code)
 
 
 def test_an_id_is_a_text_or_a_whole_number():

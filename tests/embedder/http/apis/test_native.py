@@ -40,7 +40,7 @@ def test_texts_that_the_model_does_not_know():
     """The answer of each operation has a warning with their places, as the document says."""
     router = router_of(Engine(manifest_of(), Lacking(), HashSession()))
     document = read(get(router, "/openapi.json"))
-    for path, body, places in (
+    for path, body, positions in (
         ("/", {"text": "xyz"}, [0]),
         ("/", {"texts": ["a", "xyz xyz b", "xyz b", "xyz"]}, [1, 3]),
         ("/similar", {"text": "xyz"}, [0]),
@@ -48,7 +48,7 @@ def test_texts_that_the_model_does_not_know():
     ):
         answer = read(post(router, path, body))
         (warning,) = answer["warnings"]
-        assert (warning["code"], warning["inputs"]) == ("unknown_tokens", places)
+        assert (warning["code"], warning["inputs"]) == ("unknown_tokens", positions)
         assert "unknown to the model" in warning["message"]
         answers = document["paths"][path]["post"]["responses"]["200"]["content"]
         schema = answers["application/json"]["schema"]

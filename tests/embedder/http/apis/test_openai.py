@@ -23,7 +23,7 @@ MakeRouter = Callable[..., Router]
 PATH = "/v1/embeddings"
 #: Token ids of "a b", without and with special tokens; `/tokenize` returns the second form.
 BARE = WordTokenizer().encode("a b")
-WHOLE = [CLS, *BARE, SEP]
+WITH_SPECIALS = [CLS, *BARE, SEP]
 
 
 def test_the_answer_is_openais(router):
@@ -44,7 +44,7 @@ def test_the_answer_is_openais(router):
 @pytest.mark.parametrize(
     "body",
     [
-        *({"input": given} for given in ("a b", ["a b"], WHOLE, [WHOLE])),
+        *({"input": given} for given in ("a b", ["a b"], WITH_SPECIALS, [WITH_SPECIALS])),
         {"input": BARE, "add_special_tokens": True},
     ],
 )
@@ -105,9 +105,9 @@ def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(make_router
     ("given", "name", "found"),
     [
         (BARE, "input", f"found {BARE[0]} and {BARE[-1]}"),
-        ([WHOLE, BARE], "input[1]", f"found {BARE[0]} and {BARE[-1]}"),
-        ([WHOLE[:-1]], "input[0]", f"found {CLS} and {BARE[-1]}"),
-        (WHOLE[1:], "input", f"found {BARE[0]} and {SEP}"),
+        ([WITH_SPECIALS, BARE], "input[1]", f"found {BARE[0]} and {BARE[-1]}"),
+        ([WITH_SPECIALS[:-1]], "input[0]", f"found {CLS} and {BARE[-1]}"),
+        (WITH_SPECIALS[1:], "input", f"found {BARE[0]} and {SEP}"),
     ],
 )
 def test_token_ids_without_the_models_special_tokens_are_refused(
@@ -234,7 +234,7 @@ def test_different_vectors_that_never_fit_are_refused_before_the_model(
     graph = engine.manifest.graph._replace(runtime=runtime)
     engine.manifest = engine.manifest._replace(golden=(Golden("a", None, head),), graph=graph)
     # The tokenizer has fewer ids than there are texts.
-    texts = [f"{text} {other}" for text in TEXTS[:50] for other in TEXTS[50:90]]
+    texts = [f"{text} {ending}" for text in TEXTS[:50] for ending in TEXTS[50:90]]
     message = read(ask(wide, {"input": texts}, "gzip"), 400)["error"]["message"]
     said = r'"input" holds \d+ different inputs; an answer has room for the vectors of 125\d\. '
     assert bool(re.match(said + "Split the request, or ask for .*base64", message)) is not runs
@@ -247,12 +247,12 @@ def test_different_vectors_that_never_fit_are_refused_before_the_model(
 @pytest.mark.parametrize("path", [PATH, "/embeddings"])
 def test_infinitys_fields_are_taken(router, path):
     """Its clients send `modality`, and 0 as the number of all dimensions."""
-    asked = {"input": "a b", "model": "default/not-specified"}
-    plain = read(post(router, path, asked))["data"]
-    infinitys = {**asked, "modality": "text", "dimensions": 0}
+    fields = {"input": "a b", "model": "default/not-specified"}
+    plain = read(post(router, path, fields))["data"]
+    infinitys = {**fields, "modality": "text", "dimensions": 0}
     assert read(post(router, path, infinitys))["data"] == plain
     for field, value in (("modality", "image"), ("dimensions", False), ("dimensions", -1)):
-        refused = post(router, path, {**asked, field: value})
+        refused = post(router, path, {**fields, field: value})
         assert f'\\"{field}\\" must be' in refused.body.decode()
 
 
@@ -281,8 +281,8 @@ def test_openais_largest_batch_is_answered_in_gzip(wide):
     assert response.headers["vary"] == "accept-encoding"
     answer = orjson.loads(gzip.decompress(response.body))
     assert len(answer["data"]) == 2048
-    first = read(post(wide, PATH, {"input": TEXTS[:2], "dimensions": 384}))
-    assert answer["data"][:2] == first["data"]
+    full_size = read(post(wide, PATH, {"input": TEXTS[:2], "dimensions": 384}))
+    assert answer["data"][:2] == full_size["data"]
 
 
 def test_without_gzip_it_is_refused_with_the_numbers(wide):

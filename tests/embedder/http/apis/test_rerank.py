@@ -51,9 +51,11 @@ def test_predict_gives_the_same_scores(router):
     body = {"query": QUERY, "texts": TEXTS, "raw_scores": True}
     ranked = {entry["index"]: entry["score"] for entry in read(post(router, "/rerank", body))}
     pairs = [[QUERY, text] for text in TEXTS]
-    found = read(post(router, "/predict", {"inputs": pairs, "raw_scores": True}))
-    assert found == [[{"score": ranked[place], "label": "LABEL_0"}] for place in range(3)]
-    assert read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True})) == found[1]
+    predictions = read(post(router, "/predict", {"inputs": pairs, "raw_scores": True}))
+    assert predictions == [[{"score": ranked[number], "label": "LABEL_0"}] for number in range(3)]
+    assert (
+        read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True})) == predictions[1]
+    )
 
 
 @pytest.fixture
@@ -100,9 +102,9 @@ def test_several_labels_have_no_order(tmp_path, request):
 @pytest.mark.parametrize(("path", "version"), [("/v1/rerank", "1"), ("/v2/rerank", "2")])
 def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
     """Texts, or objects with a text, are ranked; `top_n` keeps the best."""
-    asked = {"query": QUERY, "texts": TEXTS}
-    ranked = read(post(router, "/rerank", asked))
-    logits = read(post(router, "/rerank", {**asked, "raw_scores": True}))
+    fields = {"query": QUERY, "texts": TEXTS}
+    ranked = read(post(router, "/rerank", fields))
+    logits = read(post(router, "/rerank", {**fields, "raw_scores": True}))
     body = {"model": "any", "query": QUERY, "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
     response = post(router, path, body)
     answer = read(response)
@@ -129,19 +131,19 @@ def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
 
 def test_documents_at_teis_path_have_coheres_answer(router):
     """Clients of infinity and vLLM send them there; TEI's texts keep TEI's answer."""
-    asked = {"query": QUERY, "documents": TEXTS, "texts": None, "return_documents": True}
-    first = read(post(router, "/v1/rerank", asked))
-    found = read(post(router, "/rerank", asked))
-    assert found == {**first, "id": found["id"], "object": "rerank"}
-    raw = read(post(router, "/rerank", {**asked, "raw_scores": True, "top_n": None}))["results"]
-    assert [(one["index"], one["relevance_score"]) for one in raw] == [
-        (one["index"], one["logit"]) for one in first["results"]
+    fields = {"query": QUERY, "documents": TEXTS, "texts": None, "return_documents": True}
+    of_cohere = read(post(router, "/v1/rerank", fields))
+    of_infinity = read(post(router, "/rerank", fields))
+    assert of_infinity == {**of_cohere, "id": of_infinity["id"], "object": "rerank"}
+    raw = read(post(router, "/rerank", {**fields, "raw_scores": True, "top_n": None}))["results"]
+    assert [(result["index"], result["relevance_score"]) for result in raw] == [
+        (result["index"], result["logit"]) for result in of_cohere["results"]
     ]
-    assert not any("logit" in one for one in raw)
-    blank = {**asked, "documents": [" "]}
+    assert not any("logit" in result for result in raw)
+    blank = {**fields, "documents": [" "]}
     assert read(post(router, "/rerank", blank), 400)["field"] == "documents[0]"
-    both = {"query": QUERY, "documents": TEXTS, "texts": TEXTS}
-    assert 'unknown: "documents"' in read(post(router, "/rerank", both), 422)["error"]
+    doubled = {"query": QUERY, "documents": TEXTS, "texts": TEXTS}
+    assert 'unknown: "documents"' in read(post(router, "/rerank", doubled), 422)["error"]
 
 
 def test_documents_are_cut_and_the_query_is_not(router):
@@ -153,10 +155,10 @@ def test_documents_are_cut_and_the_query_is_not(router):
 
     assert tokens(documents=[LONG]) == 40
     assert tokens(documents=[LONG], max_tokens_per_doc=2) == tokens(documents=["hello world"])
-    whole = {"query": LONG, "documents": ["a"]}
-    assert '"query" has' in read(post(router, "/v2/rerank", whole), 400)["message"]
-    whole = {"query": "x" * 100_000, "documents": ["a"]}
-    assert '"query" has 100000 char' in read(post(router, "/v2/rerank", whole), 400)["message"]
+    long_query = {"query": LONG, "documents": ["a"]}
+    assert '"query" has' in read(post(router, "/v2/rerank", long_query), 400)["message"]
+    long_query = {"query": "x" * 100_000, "documents": ["a"]}
+    assert '"query" has 100000 char' in read(post(router, "/v2/rerank", long_query), 400)["message"]
 
 
 LONG = "hello world " * 30

@@ -62,8 +62,8 @@ def test_a_vector_has_indices_and_values(router):
     assert response.headers["x-vector-space"] == answer["vector_space"]
     assert answer["vector_space"] == router.model.loaded.manifest.vector_space
     best = max(vector["values"])
-    both = read(post(router, "/", {"texts": ["hello world, parse the date", "x"], "top_k": 1}))
-    assert both["embeddings"][0]["values"] == [best]
+    of_two = read(post(router, "/", {"texts": ["hello world, parse the date", "x"], "top_k": 1}))
+    assert of_two["embeddings"][0]["values"] == [best]
     cut = read(post(router, "/", {"text": "hello world, parse the date", "threshold": best}))
     assert cut["embedding"]["values"] == [best]
 
@@ -72,11 +72,11 @@ def test_tei_gives_the_same_weights(router):
     """Each is an index with its value, in a list even for one text."""
     vector = read(post(router, "/", {"text": "hello world"}))["embedding"]
     pairs = zip(vector["indices"], vector["values"], strict=True)
-    wanted = [{"index": index, "value": value} for index, value in pairs]
+    expected = [{"index": index, "value": value} for index, value in pairs]
     response = post(router, "/embed_sparse", {"inputs": "hello world"})
-    assert read(response) == [wanted]
+    assert read(response) == [expected]
     assert response.headers["x-compute-tokens"] == "2"
-    assert read(post(router, "/embed_sparse", {"inputs": ["x", "hello world"]}))[1] == wanted
+    assert read(post(router, "/embed_sparse", {"inputs": ["x", "hello world"]}))[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_the_index_is_searched_by_the_product(router, artifacts):
     ]
     order = np.argsort(-np.array(products))[:3]
     assert [entry["index"] for entry in answer["results"]] == order.tolist()
-    found = [entry["score"] for entry in answer["results"]]
-    assert found == pytest.approx([products[place] for place in order], rel=0.01)
-    assert [entry["text"] for entry in answer["results"]] == [TEXTS[place] for place in order]
+    scores = [entry["score"] for entry in answer["results"]]
+    assert scores == pytest.approx([products[number] for number in order], rel=0.01)
+    assert [entry["text"] for entry in answer["results"]] == [TEXTS[number] for number in order]
 
 
 def test_health_info_and_the_document_describe_the_encoder(router):
@@ -167,7 +167,7 @@ def test_a_table_needs_no_onnx_runtime(artifacts):
         "router.model.loaded.embed(['hello']); "
         "print({'onnxruntime', 'tokenizers', 'embedder.core.reranker'} & set(sys.modules))"
     )
-    found = subprocess.run(
+    modules = subprocess.run(
         [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
     )
-    assert found.stdout == "set()\n"
+    assert modules.stdout == "set()\n"

@@ -114,8 +114,8 @@ def test_a_text_that_says_inputs_is_a_text(router):
 )
 def test_fields_without_an_effect_are_accepted(router, path, body, options):
     """The options of Hugging Face's inference API and empty parameters change no vector."""
-    more = {"options": options, "parameters": {}}
-    with_them, without = (read(post(router, path, {**body, **some})) for some in (more, {}))
+    ignored = {"options": options, "parameters": {}}
+    with_them, without = (read(post(router, path, {**body, **some})) for some in (ignored, {}))
     if path == "/api/v1/embed":
         with_them, without = with_them["data"], without["data"]
     assert with_them == without
@@ -228,11 +228,11 @@ def test_a_failing_model_is_a_backend_error(router, session):
 def test_tokens_have_ids_and_the_vocabularys_texts(router):
     """TEI's `start` and `stop` are there for its clients, and null."""
     (tokens,) = read(post(router, "/tokenize", {"inputs": "ä bc"}))
-    first, second = WordTokenizer().encode("ä bc")
+    umlaut, word = WordTokenizer().encode("ä bc")
     assert tokens == [
         {"id": CLS, "text": "[CLS]", "special": True, "start": None, "stop": None},
-        {"id": first, "text": f"word{first}", "special": False, "start": None, "stop": None},
-        {"id": second, "text": f"word{second}", "special": False, "start": None, "stop": None},
+        {"id": umlaut, "text": f"word{umlaut}", "special": False, "start": None, "stop": None},
+        {"id": word, "text": f"word{word}", "special": False, "start": None, "stop": None},
         {"id": SEP, "text": "[SEP]", "special": True, "start": None, "stop": None},
     ]
 
