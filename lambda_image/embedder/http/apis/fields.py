@@ -1,6 +1,8 @@
 """The fields that several APIs share: their inputs and options, and how to interpret them."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from embedder.core.embedding_request import Inputs, Limits
 from embedder.core.errors import EmptyInputError, InvalidFieldError
@@ -17,6 +19,9 @@ from embedder.http.json_types import (
     describe_value,
 )
 from embedder.http.vector_encoding import ENCODINGS
+
+if TYPE_CHECKING:  # an embedding model needs no reranker
+    from embedder.core.reranker import Reranker
 
 #: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
@@ -248,7 +253,7 @@ def truncate_field(limits: Limits) -> Field:
     )
 
 
-def truncation_fields(limits: Any, *, pairs: bool = False) -> tuple[Field, ...]:
+def truncation_fields(limits: Limits | Reranker, *, pairs: bool = False) -> tuple[Field, ...]:
     """Make the two fields of text-embeddings-inference for the same; `pairs` are a reranker's."""
     tokens = f"{limits.max_tokens} tokens"
     over = f"a pair over {tokens}, the longer text first" if pairs else f"a text over {tokens}"

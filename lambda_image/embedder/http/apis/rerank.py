@@ -24,6 +24,7 @@ import numpy as np
 
 from embedder.core import errors
 from embedder.core.artifact import ScoringEntry
+from embedder.core.embedding_request import Embeddings
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
@@ -415,7 +416,7 @@ def routes(scoring: ScoringEntry) -> dict[str, dict[str, type[Operation]]]:
     }
 
 
-def score_headers(work: Any, call: Call) -> dict[str, str]:
+def score_headers(work: Embeddings, call: Call) -> dict[str, str]:
     """Return TEI's headers, with the score space."""
     headers = timing_headers(work, call)
     headers["x-score-space"] = headers.pop("x-vector-space")

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core.errors import InputError, InvalidFieldError
-from embedder.core.search import IndexMatch
+from embedder.core.search import IndexMatch, SearchIndex
 from embedder.http.apis.fields import TextType, truncate_field
 from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type, warnings_of
 from embedder.http.apis.operation import Call, EmbeddingOperation, Operation, json_response
@@ -73,10 +73,9 @@ class Search(EmbeddingOperation):
         super().__init__(similar.model)
 
     def fields(self) -> tuple[Field, ...]:
-        limits, index = self.engine.limits, self.model.search_index
-        assert index is not None  # noqa: S101 - for mypy: without an index this is not served
-        count = Integer(1, index.max_results)
         modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
+        limits, index = self.engine.limits, self._index(modes[0])
+        count = Integer(1, index.max_results)
         return (
             Field("query", TextType(limits.max_characters), "What is searched for.", required=True),
             Field(
@@ -145,8 +144,10 @@ class Search(EmbeddingOperation):
             headers={"x-vector-space": space},
         )
 
-    def _index(self, mode: str) -> Any:
-        return self._searches[mode].model.search_index
+    def _index(self, mode: str) -> SearchIndex:
+        index = self._searches[mode].model.search_index
+        assert index is not None  # noqa: S101 - for mypy: without an index this is not served
+        return index
 
     def _found(self, mode: str, count: int, call: Call, times: _StageTimes) -> list[IndexMatch]:
         embed, search = ("embed", "index") if mode == "dense" else (mode, mode)

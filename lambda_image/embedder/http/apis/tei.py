@@ -19,12 +19,14 @@ TEI returns the mean of its inputs; `/tokenize` answers the vocabulary's spellin
 and null for `start` and `stop`; the routes for other kinds of models are not served.
 """
 
+from __future__ import annotations
+
 import time
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from embedder import __version__
 from embedder.core import errors
-from embedder.core.embedding_request import Embeddings, Inputs
+from embedder.core.embedding_request import Embeddings, Inputs, Limits
 from embedder.core.quantization import DTYPES
 from embedder.http.apis.fields import (
     ADD_SPECIAL_TOKENS,
@@ -47,6 +49,9 @@ from embedder.http.apis.operation import (
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import ENCODINGS, encode, largest_batch
+
+if TYPE_CHECKING:  # an embedding model needs no reranker
+    from embedder.core.reranker import Reranker
 
 #: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
 #: option changes a vector here: the model is always loaded, and a cached vector is the same.
@@ -305,7 +310,7 @@ class TeiInfo(EmbeddingOperation, Described):
         }
 
 
-def described_model(model: ServedModel, limits: Any) -> dict[str, Any]:
+def described_model(model: ServedModel, limits: Limits | Reranker) -> dict[str, Any]:
     """Return the fields of `/info` that models of all kinds have."""
     manifest = model.loaded.manifest
     return {
