@@ -34,7 +34,7 @@ from embedding_client import (
 )
 from embedding_kit.image_identity import index_id
 from embedding_kit.programs import exit_with
-from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings import ModelSettings, VectorIndexSettings, index_dimension
 from jobs.errors import BatchError
 from operations.checkup import DEPLOYED_WITH_FAILED_CHECK
 from operations.command import ENVIRONMENTS, command_parser, run_command
@@ -113,7 +113,7 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int |
 class MigratedModel:
     """One of the two models, and its index."""
 
-    model: Model
+    model: ModelSettings
     #: The prefix of its outputs: "" or "Standby", as of the last deploy; None before it.
     role: str | None
     #: The ARN of the index; "" before a deploy.

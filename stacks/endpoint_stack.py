@@ -12,7 +12,7 @@ from aws_cdk import aws_ssm as ssm
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
-from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from embedding_kit.settings import FunctionSettings, ModelSettings, artifact_in_s3
 from embedding_kit.storage import bootstrap_value
 from embedding_kit.vector_index import IVectorIndex
 from stacks.environment import EnvironmentSettings
@@ -89,7 +89,11 @@ class EndpointStack(EnvironmentStack):
             )
 
     def _make_standby(
-        self, model: Model, function: FunctionSettings, index: IVectorIndex, hosting: Hosting
+        self,
+        model: ModelSettings,
+        function: FunctionSettings,
+        index: IVectorIndex,
+        hosting: Hosting,
     ) -> None:
         """Serve the standby model, to compare its answers with those of the endpoint.
 

@@ -18,7 +18,7 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     IngestSettings,
-    Model,
+    ModelSettings,
     ModelSource,
     NetworkSettings,
     Observability,
@@ -99,8 +99,8 @@ class EnvironmentSettings(Settings):
         "A sparse encoder that the same function serves, next to an embedding model; none by "
         "default."
     )
-    model: Model = Field(description="The model that is served.")
-    standby: Model | None = optional(
+    model: ModelSettings = Field(description="The model that is served.")
+    standby: ModelSettings | None = optional(
         "A second model, with its index kept up to date: the next one before a switch, and the "
         "earlier one after it; none by default."
     )
@@ -169,7 +169,7 @@ class EnvironmentSettings(Settings):
         return f"{self.branch_of}/{self.name.removeprefix(f'{self.branch_of}-')}"
 
     @property
-    def models(self) -> dict[str, Model]:
+    def models(self) -> dict[str, ModelSettings]:
         """The models of its images, by the names of their tables."""
         tables = {"model": self.model, "standby": self.standby}
         return {name: model for name, model in tables.items() if model}
@@ -210,7 +210,9 @@ class EnvironmentSettings(Settings):
 
     @field_validator("model", "standby")
     @classmethod
-    def _with_companions(cls, model: Model | None, info: ValidationInfo) -> Model | None:
+    def _with_companions(
+        cls, model: ModelSettings | None, info: ValidationInfo
+    ) -> ModelSettings | None:
         if model is None:
             return None
         combined = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})

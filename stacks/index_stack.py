@@ -7,7 +7,7 @@ from aws_cdk import aws_s3 as s3
 
 from embedding_kit.ingestion import Ingestion, SearchWatch, document_bucket
 from embedding_kit.jobs import IndexLoading
-from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, load_source
+from embedding_kit.settings import IngestSettings, ModelSettings, VectorIndexSettings, load_source
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
 from stacks.environment import EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
@@ -81,7 +81,7 @@ class IndexStack(EnvironmentStack):
                 )
 
     def _ingest(
-        self, ingest: IngestSettings, model: Model, index: IVectorIndex, *, role: str = ""
+        self, ingest: IngestSettings, model: ModelSettings, index: IVectorIndex, *, role: str = ""
     ) -> Ingestion:
         """Keep an index equal to the documents; `role` begins the names of the outputs alone.
 

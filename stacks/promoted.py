@@ -7,7 +7,7 @@ from typing import Any
 from aws_cdk import Aws, DefaultStackSynthesizer, DockerImageAssetLocation, FileAssetLocation
 
 from embedding_kit.image_identity import STANDBY, build_arguments
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from embedding_kit.storage import ARTIFACTS
 from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_key, image_repository, zip_key
@@ -51,7 +51,9 @@ def image_synthesizer(
 class _PromotedImages(DefaultStackSynthesizer):
     """Gives each image's asset the address of an image that is already there; none is built."""
 
-    def __init__(self, repository_name: str, images: Mapping[str, str], model: Model) -> None:
+    def __init__(
+        self, repository_name: str, images: Mapping[str, str], model: ModelSettings
+    ) -> None:
         super().__init__(image_assets_repository_name=repository_name)
         self._repository_name = repository_name
         self._images = images

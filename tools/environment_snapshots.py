@@ -20,7 +20,7 @@ import yaml
 
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.programs import exit_with
-from embedding_kit.settings import Model, ModelSource
+from embedding_kit.settings import ModelSettings, ModelSource
 from embedding_kit.settings.model import s3_place
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
@@ -140,12 +140,12 @@ def _without_s3(source: _Source, empty: Path) -> _Source:
     changes: dict[str, Any] = {}
     if source.folder and s3_place(source.folder):
         changes["folder"] = empty
-    if isinstance(source, Model):
+    if isinstance(source, ModelSettings):
         changes |= {name: _without_s3(model, empty) for name, model in source.companions.items()}
     return source.model_copy(update=changes)
 
 
-def _built(model: Model) -> dict[str, Any]:
+def _built(model: ModelSettings) -> dict[str, Any]:
     """Return the choices that an image or a zip is built with."""
     arguments: dict[str, Any] = dict(build_arguments(model))
     arguments["MODELS"] = json.loads(arguments["MODELS"])

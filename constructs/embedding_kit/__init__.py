@@ -2,10 +2,11 @@
 
 ```python
 from aws_cdk import App, Stack
-from embedding_kit import EmbeddingEndpoint, Model
+from embedding_kit import EmbeddingEndpoint, ModelSettings
 
 app = App()
-EmbeddingEndpoint(Stack(app, "Search"), "Embeddings", model=Model(name="BAAI/bge-small-en-v1.5"))
+model = ModelSettings(name="BAAI/bge-small-en-v1.5")
+EmbeddingEndpoint(Stack(app, "Search"), "Embeddings", model=model)
 app.synth()
 ```
 

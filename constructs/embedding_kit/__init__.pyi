@@ -29,7 +29,7 @@ from embedding_kit.settings import Firewall as Firewall
 from embedding_kit.settings import FrontCaller as FrontCaller
 from embedding_kit.settings import FunctionSettings as FunctionSettings
 from embedding_kit.settings import IngestSettings as IngestSettings
-from embedding_kit.settings import Model as Model
+from embedding_kit.settings import ModelSettings as ModelSettings
 from embedding_kit.settings import ModelSource as ModelSource
 from embedding_kit.settings import NetworkSettings as NetworkSettings
 from embedding_kit.settings import Provisioned as Provisioned

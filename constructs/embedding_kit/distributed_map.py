@@ -23,7 +23,7 @@ from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.package import image_code
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.programs import contract
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from embedding_kit.settings.locations import Location
 
 #: Lambda's limit, which the plan of a large input needs.
@@ -72,7 +72,7 @@ class MapProgram:
 def job_function(
     scope: Construct,
     *,
-    model: Model,
+    model: ModelSettings,
     handler: str,
     description: str,
     memory_mb: int,
@@ -123,7 +123,7 @@ class DistributedJobs(Construct):
         id: str,
         *,
         program: MapProgram,
-        model: Model,
+        model: ModelSettings,
         title: str,
         memory_mb: int,
         location: Location,

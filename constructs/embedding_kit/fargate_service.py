@@ -25,7 +25,7 @@ from embedding_kit.hosting import (
 from embedding_kit.package import server_image
 from embedding_kit.permissions import READ_KEY, allow
 from embedding_kit.programs import contract
-from embedding_kit.settings import FunctionSettings, Model, ServerSettings
+from embedding_kit.settings import FunctionSettings, ModelSettings, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
 #: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
@@ -97,7 +97,7 @@ class EmbeddingService(Construct):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         settings: ServerSettings,
         name: str | None = None,
         function: FunctionSettings | None = None,
@@ -162,7 +162,7 @@ class EmbeddingService(Construct):
 
     def _make_task(
         self,
-        model: Model,
+        model: ModelSettings,
         variables: dict[str, str],
         vector_index: IVectorIndex | None,
         existing_keys: Sequence[str],

@@ -21,7 +21,7 @@ from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledg
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.package import ArtifactInS3, image_code, zip_code
 from embedding_kit.programs import contract, python_version
-from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from embedding_kit.settings import FunctionSettings, ModelSettings, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.model import model_notes
@@ -34,7 +34,7 @@ def packaged_function(
     id: str,
     *,
     package: Literal["image", "zip"],
-    model: Model,
+    model: ModelSettings,
     with_artifact: bool = True,
     handler: str | None = None,
     tracing: lambda_.Tracing,
@@ -81,7 +81,7 @@ class EmbeddingFunction(Construct):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         settings: FunctionSettings,
         name: str,
         hosting: Hosting,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings import ModelSettings, VectorIndexSettings, index_dimension
 from embedding_kit.settings.index import TEXT_KEY
 from embedding_kit.settings.model import COMPANIONS, s3_place
 
@@ -28,7 +28,7 @@ _NOT_COMPARED = {"accept_license", "folder"}
 _DIGITS = 8
 
 
-def models_json(model: Model, *, here: bool = False) -> str:
+def models_json(model: ModelSettings, *, here: bool = False) -> str:
     """Return the file from which the compiler makes all that a function serves.
 
     Paths are those of the image's build, or of this machine, if the build is `here`.
@@ -47,7 +47,7 @@ def models_json(model: Model, *, here: bool = False) -> str:
     return json.dumps(models)
 
 
-def build_arguments(model: Model) -> dict[str, str]:
+def build_arguments(model: ModelSettings) -> dict[str, str]:
     """Return the Dockerfile's arguments for a model."""
     arguments = {
         _MODELS: models_json(model),
@@ -57,12 +57,14 @@ def build_arguments(model: Model) -> dict[str, str]:
     return {name.upper(): value for name, value in arguments.items() if value}
 
 
-def model_labels(model: Model) -> dict[str, str]:
+def model_labels(model: ModelSettings) -> dict[str, str]:
     """Return the labels of what is built from the settings, without that of the target."""
     return {f"{LABEL}{name.lower()}": value for name, value in build_arguments(model).items()}
 
 
-def compare_labels(labels: Mapping[str, str], model: Model, table: str = "model") -> list[str]:
+def compare_labels(
+    labels: Mapping[str, str], model: ModelSettings, table: str = "model"
+) -> list[str]:
     """Return how a built image differs from the settings, one difference a line.
 
     A base image that the settings do not pin is not compared: any is allowed. `table` has the
@@ -99,7 +101,7 @@ def _compared(labels: Mapping[str, str]) -> dict[str, str]:
     return {setting: value for setting, value in compared.items() if value}
 
 
-def model_identity(model: Model) -> list[str | None]:
+def model_identity(model: ModelSettings) -> list[str | None]:
     """Return what changes if the settings select a model with other vectors.
 
     The routes of a Router have one vector space.
@@ -108,7 +110,7 @@ def model_identity(model: Model) -> list[str | None]:
     return [model.name, model.revision, model.precision, folder]
 
 
-def index_id(model: Model, settings: VectorIndexSettings, *, key_arn: str | None) -> str:
+def index_id(model: ModelSettings, settings: VectorIndexSettings, *, key_arn: str | None) -> str:
     """Return the id of a model's index: another one for each set of what AWS cannot change.
 
     With one id for all, CloudFormation would replace the index without a change of what refers to
@@ -149,7 +151,7 @@ def files_digest(paths: list[Path]) -> str | None:
     return digest.hexdigest()
 
 
-def build_command(model: Model, *options: str) -> list[str]:
+def build_command(model: ModelSettings, *options: str) -> list[str]:
     """Return the command that builds the zip of a model from this source, and prints its path.
 
     With `--without-artifact` the zip has none; with `--artifact-object` the artifact for S3 is
@@ -159,7 +161,7 @@ def build_command(model: Model, *options: str) -> list[str]:
     return [sys.executable, script, *options, *model_arguments(model)]
 
 
-def model_arguments(model: Model) -> list[str]:
+def model_arguments(model: ModelSettings) -> list[str]:
     """Return the builder's arguments for a model."""
     arguments = [models_json(model, here=True)]
     # Only the variable's name: its value is read when the zip is built.

@@ -22,7 +22,7 @@ from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.key_statements import publisher_statement
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.programs import contract
-from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
+from embedding_kit.settings import IngestSettings, ModelSettings, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS, SAMPLE, check_chunks
 from embedding_kit.settings.locations import Location
@@ -86,7 +86,7 @@ class Ingestion(DistributedJobs):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         index: IVectorIndex,
         settings: IngestSettings,
         index_settings: VectorIndexSettings | None = None,
@@ -272,7 +272,7 @@ class SearchWatch(Construct):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         index: IVectorIndex,
         ingestion: Ingestion,
         settings: WatchSettings | None = None,

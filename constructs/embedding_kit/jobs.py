@@ -7,7 +7,7 @@ from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.hosting import Hosting
 from embedding_kit.permissions import READ_KEY, WRITE_KEY, allow, allow_keys, allow_listing, objects
-from embedding_kit.settings import BatchSettings, Model, VectorIndexSettings
+from embedding_kit.settings import BatchSettings, ModelSettings, VectorIndexSettings
 from embedding_kit.settings.compatibility import check_memory
 from embedding_kit.settings.locations import location_of
 from embedding_kit.vector_index import IVectorIndex
@@ -54,7 +54,7 @@ class EmbeddingBatch(DistributedJobs):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         settings: BatchSettings,
         name: str | None = None,
         hosting: Hosting | None = None,
@@ -112,7 +112,7 @@ class IndexLoading(DistributedJobs):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         index: IVectorIndex,
         source: str,
         settings: VectorIndexSettings | None = None,

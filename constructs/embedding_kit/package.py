@@ -34,7 +34,7 @@ from embedding_kit.findings import acknowledge
 from embedding_kit.image_identity import build_arguments, files_digest, model_arguments, models_json
 from embedding_kit.permissions import READ_KEY, grant
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.compatibility import check_server
 from embedding_kit.storage import ARTIFACTS, bootstrap_value
@@ -58,7 +58,10 @@ _OWN_FILES = {
 
 
 def image_code(
-    model: Model, *, command: list[str] | None = None, target: Literal["batch"] | None = None
+    model: ModelSettings,
+    *,
+    command: list[str] | None = None,
+    target: Literal["batch"] | None = None,
 ) -> lambda_.DockerImageCode:
     """Return the image of a function; every use of the same model gives the same image.
 
@@ -70,7 +73,7 @@ def image_code(
     )
 
 
-def server_image(scope: Construct, id: str, model: Model) -> assets.DockerImageAsset:
+def server_image(scope: Construct, id: str, model: ModelSettings) -> assets.DockerImageAsset:
     """Return the image of the server's tasks.
 
     Raises:
@@ -87,7 +90,7 @@ _INDEXES = {"index_url": "PIP_INDEX_URL", "extra_index_url": "PIP_EXTRA_INDEX_UR
 _CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 
 
-def build_secrets(model: Model, variables: Mapping[str, str]) -> dict[str, str]:
+def build_secrets(model: ModelSettings, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets of an image's build, each as a variable's name or a file's path.
 
     Values are read when the image is built. No secret is in a layer, an argument or the hash.
@@ -111,7 +114,7 @@ def build_secrets(model: Model, variables: Mapping[str, str]) -> dict[str, str]:
     return secrets
 
 
-def _recipe(model: Model, target: str | None) -> dict[str, Any]:
+def _recipe(model: ModelSettings, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
     contexts = {
         table: str(source.folder) for table, source in model.tables.items() if source.folder
@@ -183,7 +186,7 @@ class ArtifactInS3(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, model: Model, key_arn: str | None = None
+        self, scope: Construct, id: str, *, model: ModelSettings, key_arn: str | None = None
     ) -> None:
         super().__init__(scope, id)
         self._key_arn = key_arn
@@ -226,7 +229,7 @@ class ArtifactInS3(Construct):
             grant(grantee, READ_KEY, self._key_arn)
 
 
-def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> lambda_.Code:
+def zip_code(scope: Construct, model: ModelSettings, *, with_artifact: bool = True) -> lambda_.Code:
     """Return the code of a function; every use of the same model in a stack is the same zip.
 
     Without the artifact, it has the manifest and the checksums with which one from S3 is checked.
@@ -265,7 +268,7 @@ def _staged(scope: Construct, id: str, names: list[str]) -> AssetStaging:
 
 def _publish(
     recipe: AssetStaging,
-    model: Model,
+    model: ModelSettings,
     made_from: list[str | None],
     *,
     options: list[str],

@@ -26,7 +26,7 @@ from embedding_kit.settings import (
     ColdStart,
     Experiment,
     FunctionSettings,
-    Model,
+    ModelSettings,
     Provisioned,
     Release,
     artifact_in_s3,
@@ -200,7 +200,7 @@ class ReleaseCheck(Construct):
         id: str,
         *,
         alias: lambda_.Alias,
-        model: Model,
+        model: ModelSettings,
         settings: FunctionSettings,
         release: Release,
         cold_start: ColdStart | None,
@@ -257,7 +257,7 @@ class ReleaseCheck(Construct):
         resource.add_property_override("Index", index.index_arn)
 
     def _make_function(
-        self, alias: lambda_.Alias, model: Model, settings: FunctionSettings
+        self, alias: lambda_.Alias, model: ModelSettings, settings: FunctionSettings
     ) -> lambda_.Function:
         role = function_role(self, self.log_group)
         # Any version, but not the unqualified function. A policy that named the newest version

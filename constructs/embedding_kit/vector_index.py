@@ -11,7 +11,7 @@ from constructs import Construct
 from embedding_kit.image_identity import index_id
 from embedding_kit.permissions import READ_KEY, WRITE_KEY, grant
 from embedding_kit.programs import contract
-from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings import ModelSettings, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
 
@@ -103,7 +103,7 @@ class VectorIndex(IVectorIndex):
         scope: Construct,
         id: str,
         *,
-        model: Model,
+        model: ModelSettings,
         settings: VectorIndexSettings | None = None,
         key: kms.IKey | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class VectorIndex(IVectorIndex):
         self.index = self._make_index(model)
         self.index_arn = self.index.attr_index_arn
 
-    def add_standby(self, model: Model) -> IVectorIndex:
+    def add_standby(self, model: ModelSettings) -> IVectorIndex:
         """Create the index of another model in the same bucket, with the same metadata keys.
 
         Call it once. The id of an index has nothing of its role: if the two models are exchanged,
@@ -138,11 +138,11 @@ class VectorIndex(IVectorIndex):
         index_arn = self._make_index(model).attr_index_arn
         return self.from_index_arn(self, "Standby", index_arn, key_arn=self.key_arn)
 
-    def id_of(self, model: Model) -> str:
+    def id_of(self, model: ModelSettings) -> str:
         """Return the id of a model's index in this bucket."""
         return index_id(model, self.settings, key_arn=self.key_arn)
 
-    def _make_index(self, model: Model) -> s3vectors.CfnIndex:
+    def _make_index(self, model: ModelSettings) -> s3vectors.CfnIndex:
         encryption = None
         if self.key_arn:
             encryption = s3vectors.CfnIndex.EncryptionConfigurationProperty(

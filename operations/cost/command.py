@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from embedding_kit.settings.model import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
 from operations.cost.bill import Resource
@@ -67,7 +67,7 @@ def _forecast(
     print(as_table(result))
 
 
-def _model(text: str) -> Model:
+def _model(text: str) -> ModelSettings:
     """Return the model of a catalog name or of a folder. A price needs no accepted license."""
     folder, entry = Path(text).expanduser().resolve(), find(text)
     values: dict[str, object] = {}
@@ -80,7 +80,7 @@ def _model(text: str) -> Model:
             f"--model is neither a model of the catalog nor a folder with modules.json; found: "
             f"{text}; allowed: a name that `embed models` lists, or a sentence-transformers folder"
         )
-    return Model.model_validate(values, context={"licensed": False, "folder": folder})
+    return ModelSettings.model_validate(values, context={"licensed": False, "folder": folder})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from model_compiler.source.catalog import STATIC, estimate, find, measurements
 
 #: 730 hours, as AWS's price calculator counts a month.
@@ -141,7 +141,7 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
     return core / faster + OVERHEAD_SECONDS
 
 
-def model_speed(model: Model) -> Speed:
+def model_speed(model: ModelSettings) -> Speed:
     """Return the times of a model: of the catalog's shape, or estimated from its own folder."""
     table = measurements()
     ratios, source = _from_folder(model.folder) if model.folder else _from_catalog(model.name)

@@ -15,16 +15,16 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
-from embedding_kit import Model
+from embedding_kit import ModelSettings
 from tests.embedding_kit.endpoints import make_endpoint, once
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
-def model() -> Model:
+def model() -> ModelSettings:
     """Return a small model under a free license."""
-    return Model(name="sentence-transformers/all-MiniLM-L6-v2")
+    return ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def _synthesize(build: Callable[[Stack], object]) -> Template:
 
 
 @pytest.fixture(scope="session")
-def endpoint_template(model: Model) -> Callable[..., Template]:
+def endpoint_template(model: ModelSettings) -> Callable[..., Template]:
     """Return the template of an endpoint with these properties; synthesize each set once."""
 
     @once

@@ -8,7 +8,7 @@ from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import FunctionSettings, Model, SnapStart
+from embedding_kit import FunctionSettings, ModelSettings, SnapStart
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, allowed, of_kind
 
@@ -23,7 +23,7 @@ def synthesize_s3(tmp_path_factory):
     """Synthesize a stack of an endpoint with its artifact in S3; return template and assets."""
 
     def make(
-        model: Model,
+        model: ModelSettings,
         *,
         bucket: str | None = BUCKET,
         key: str | None = None,

@@ -7,7 +7,7 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
-from embedding_kit import BatchSettings, EmbeddingBatch, Hosting, Model
+from embedding_kit import BatchSettings, EmbeddingBatch, Hosting, ModelSettings
 from embedding_kit.programs import contract
 from tests.embedding_kit.endpoints import add_alarms
 from tests.embedding_kit.roles import HOME, KEY, Case, allowed, only, resolved, statements
@@ -153,6 +153,6 @@ def test_a_whole_bucket_is_listed_without_a_condition(synthesize, model):
 def test_the_model_must_fit_into_the_memory(synthesize):
     """The need of a known model is checked at synth."""
     settings = BatchSettings(input="s3://documents", output="s3://vectors", memory_mb=128)
-    gemma = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+    gemma = ModelSettings(name="google/embeddinggemma-300m", accept_license="gemma")
     with pytest.raises(ValueError, match=r"batch\.memory_mb = 128; allowed: 256 or more"):
         synthesize(lambda s: EmbeddingBatch(s, "Batch", model=gemma, settings=settings))

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import Model, ModelSource, package, programs
+from embedding_kit import ModelSettings, ModelSource, package, programs
 from embedding_kit.image_identity import files_digest
 from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
@@ -24,7 +24,7 @@ def docker_image(tmp_path):
     """Synthesize a function with a model's image; return its hash and its source for the CLI."""
     count = 0
 
-    def build(model: Model, **options: Any) -> tuple[str, dict]:
+    def build(model: ModelSettings, **options: Any) -> tuple[str, dict]:
         nonlocal count
         count += 1
         out = tmp_path / f"out{count}"
@@ -66,7 +66,7 @@ def _models(source: dict) -> dict[str, Any]:
 )
 def test_each_choice_of_a_model_reaches_the_compiler(docker_image, tmp_path, choices):
     """It has the name of the setting and of the compiler's option, and makes another image."""
-    model = Model.model_validate({"name": "mine/model", **choices})
+    model = ModelSettings.model_validate({"name": "mine/model", **choices})
     name, source = docker_image(model)
     assert source["dockerBuildArgs"].keys() == {"MODELS"}
     assert source["platform"] == "linux/arm64"
@@ -75,14 +75,14 @@ def test_each_choice_of_a_model_reaches_the_compiler(docker_image, tmp_path, cho
     file.write_text(source["dockerBuildArgs"]["MODELS"])
     words = ModelsFile.read(file).models["model"].options
     assert command._parser().parse_args(["compile", "mine/model", *words])
-    assert (name == docker_image(Model(name="mine/model"))[0]) is (not choices)
+    assert (name == docker_image(ModelSettings(name="mine/model"))[0]) is (not choices)
 
 
 def test_all_models_of_a_function_are_in_one_file(docker_image, model_folder):
     """Paths are those of the build, so that the image is the same on every machine."""
     ranker = ModelSource(name="acme/ranker", folder=model_folder, precision="fp32")
     splade = ModelSource(name="acme/splade")
-    model = Model(name="acme/model")
+    model = ModelSettings(name="acme/model")
     alone, _ = docker_image(model)
     three, source = docker_image(model.model_copy(update={"reranker": ranker, "sparse": splade}))
     assert alone != three
@@ -102,7 +102,7 @@ def test_the_index_of_a_routers_queries_needs_its_documents(docker_image, tmp_pa
     routes = {
         route: _models(
             docker_image(
-                Model.model_validate({"name": "acme/pair", "route": route, "index": texts})
+                ModelSettings.model_validate({"name": "acme/pair", "route": route, "index": texts})
             )[1]
         )
         for route in ROUTES
@@ -113,7 +113,7 @@ def test_the_index_of_a_routers_queries_needs_its_documents(docker_image, tmp_pa
 
 def test_a_server_runs_one_model():
     """Its queue is of one model, so a second one is refused by the name of its table."""
-    model = Model(name="acme/model", reranker=ModelSource(name="acme/ranker"))
+    model = ModelSettings(name="acme/model", reranker=ModelSource(name="acme/ranker"))
     with pytest.raises(ValueError, match=r"found: a server with \[reranker\]; allowed: no"):
         server_image(Stack(App(), "S"), "Image", model)
 
@@ -129,7 +129,7 @@ def test_secrets_are_variables_and_files_by_name(docker_image, monkeypatch, tmp_
     """Synth writes no secret, and where packages come from does not change the image."""
     for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", *SECRET_VARIABLES):
         monkeypatch.delenv(name, raising=False)
-    plain, source = docker_image(Model(name="mine/gated"))
+    plain, source = docker_image(ModelSettings(name="mine/gated"))
     assert "dockerBuildSecrets" not in source
     authority = tmp_path / "ca.pem"
     authority.write_text("an authority")
@@ -137,7 +137,7 @@ def test_secrets_are_variables_and_files_by_name(docker_image, monkeypatch, tmp_
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIP_CERT", "ca.pem")
-    named, source = docker_image(Model(name="mine/gated", hub_token_variable="HF_TOKEN"))
+    named, source = docker_image(ModelSettings(name="mine/gated", hub_token_variable="HF_TOKEN"))
     assert source["dockerBuildSecrets"] == {
         "hub_token": "env=HF_TOKEN",
         "index_url": "env=PIP_INDEX_URL",
@@ -159,7 +159,7 @@ def test_certificates_are_the_first_of_three_variables(tmp_path):
     first, second = tmp_path / "first.pem", tmp_path / "second.pem"
     first.touch()
     model, variables = (
-        Model(name="mine/model"),
+        ModelSettings(name="mine/model"),
         {"PIP_CERT": str(second), "SSL_CERT_FILE": str(first)},
     )
     assert build_secrets(model, variables) == {"certificates": f"src={first}"}
@@ -170,39 +170,39 @@ def test_certificates_are_the_first_of_three_variables(tmp_path):
 
 def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):
     """Other weights give another image; the same weights in another folder do not."""
-    before, source = docker_image(Model(name="mine/tuned", folder=model_folder))
+    before, source = docker_image(ModelSettings(name="mine/tuned", folder=model_folder))
     assert source["dockerBuildContexts"] == {"model": str(model_folder)}
     assert _models(source)["model"] == {"name": "mine/tuned", "folder": "sources/model"}
     moved = tmp_path / "moved"
     shutil.copytree(model_folder, moved)
-    assert docker_image(Model(name="mine/tuned", folder=moved))[0] == before
+    assert docker_image(ModelSettings(name="mine/tuned", folder=moved))[0] == before
     (moved / "model.safetensors").write_bytes(b"weight5")
-    assert docker_image(Model(name="mine/tuned", folder=moved))[0] != before
+    assert docker_image(ModelSettings(name="mine/tuned", folder=moved))[0] != before
 
 
 def test_the_indexs_texts_make_the_image(docker_image, tmp_path):
     """The index is built together with the image, with the model that it belongs to."""
     texts = tmp_path / "faq.json"
     texts.write_text('["one"]')
-    before, source = docker_image(Model(name="any/model", index=texts))
+    before, source = docker_image(ModelSettings(name="any/model", index=texts))
     assert _models(source)["texts"] == "sources/texts/faq.json"
     assert source["dockerBuildContexts"] == {"texts": str(tmp_path)}
     texts.write_text('["two"]')
-    assert docker_image(Model(name="any/model", index=texts))[0] != before
+    assert docker_image(ModelSettings(name="any/model", index=texts))[0] != before
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path):
     """A misspelled path fails at synth, not in Docker."""
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json, which the model's settings name"):
-        image_code(Model(name="any/model", index=tmp_path / "nowhere.json"))
+        image_code(ModelSettings(name="any/model", index=tmp_path / "nowhere.json"))
 
 
 def test_another_base_image_makes_another_image(docker_image):
     """A patched base image is set by its digest; the default is the Dockerfile's own tag."""
     tag = "public.ecr.aws/lambda/python:3-arm64"
     digests = [f"{tag}@sha256:{character * 64}" for character in "ab"]
-    made = [docker_image(Model(name="any/model", base_image=digest)) for digest in digests]
-    plain, source = docker_image(Model(name="any/model"))
+    made = [docker_image(ModelSettings(name="any/model", base_image=digest)) for digest in digests]
+    plain, source = docker_image(ModelSettings(name="any/model"))
     assert "BASE_IMAGE" not in source["dockerBuildArgs"]
     assert [source["dockerBuildArgs"]["BASE_IMAGE"] for _, source in made] == digests
     assert len({plain, *(name for name, _ in made)}) == 3
@@ -235,12 +235,12 @@ def copied_folder(tmp_path, monkeypatch) -> Path:
 )
 def test_what_is_copied_makes_another_image(docker_image, copied_folder, file, is_sent):
     """Code, pins and recipe; byte code, notes and local artifacts are not sent to Docker."""
-    before, _ = docker_image(Model(name="any/model"))
+    before, _ = docker_image(ModelSettings(name="any/model"))
     path = copied_folder / file
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as changed:
         changed.write("# changed\n")
-    assert (docker_image(Model(name="any/model"))[0] != before) is is_sent
+    assert (docker_image(ModelSettings(name="any/model"))[0] != before) is is_sent
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_only_one_target_runs_changes_only_its_image(
     docker_image, copied_folder, target, other, file
 ):
     """A change of the batch's or the server's code or pins does not release the endpoint."""
-    model = Model(name="any/model")
+    model = ModelSettings(name="any/model")
     before, source = docker_image(model)
     others, _ = docker_image(model, target=other)
     own, of_target = docker_image(model, target=target)
@@ -275,7 +275,7 @@ def test_the_batchs_context_has_the_module_of_rows_and_no_link(tmp_path):
     """In a checkout it is a link, which Docker could not follow out of the context."""
     copied = {"aws:cdk:disable-asset-staging": False}
     app = App(outdir=str(tmp_path), post_cli_context=copied)
-    code = image_code(Model(name="any/model"), target="batch")
+    code = image_code(ModelSettings(name="any/model"), target="batch")
     lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=code)
     app.synth()
     (rows,) = tmp_path.glob("asset.*/jobs/rows.py")

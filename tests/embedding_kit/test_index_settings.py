@@ -11,7 +11,7 @@ from embedder.core.errors import InvalidFieldError
 from embedding_kit.image_identity import index_id
 from embedding_kit.settings import (
     BatchSettings,
-    Model,
+    ModelSettings,
     VectorIndexSettings,
     index_dimension,
     load_source,
@@ -19,24 +19,24 @@ from embedding_kit.settings import (
 from model_compiler.source.catalog import CATALOG
 from stacks.environment_file import load_environment
 
-GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+GEMMA = ModelSettings(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
 def test_the_dimension_is_the_models_full_one():
     """The catalog's, with or without the organization in the name."""
     assert index_dimension(GEMMA) == 768
-    assert index_dimension(Model(name="all-MiniLM-L6-v2")) == 384
+    assert index_dimension(ModelSettings(name="all-MiniLM-L6-v2")) == 384
     for entry in CATALOG:
         terms: Any = "gemma" if entry.license.must_be_accepted else None
         for name in (entry.name, entry.short_name.upper()):
-            known = Model(name=name, accept_license=terms).catalog
+            known = ModelSettings(name=name, accept_license=terms).catalog
             assert (known.name, known.dimensions) == (entry.name, entry.dimensions)
 
 
 def test_the_tokens_of_a_text_are_the_tokenizers(minilm_artifact):
     """The settings accept as many as the function does, for a model without a prompt."""
     tokenizer = Engine.load(minilm_artifact).request_tokenizer
-    most = Model(name="all-MiniLM-L6-v2").catalog.text_tokens
+    most = ModelSettings(name="all-MiniLM-L6-v2").catalog.text_tokens
     assert Chunker(tokenizer, tokens=most).settings[0] == 254
     with pytest.raises(InvalidFieldError):
         Chunker(tokenizer, tokens=most + 1)
@@ -45,7 +45,7 @@ def test_the_tokens_of_a_text_are_the_tokenizers(minilm_artifact):
 def test_a_smaller_dimension_is_one_of_the_models():
     """Those of the catalog, and those that the settings of the model add."""
     assert index_dimension(GEMMA.model_copy(update={"index_dimension": 256})) == 256
-    model = Model(name="nomic-embed-text-v1.5", dimensions=(192,), index_dimension=192)
+    model = ModelSettings(name="nomic-embed-text-v1.5", dimensions=(192,), index_dimension=192)
     assert index_dimension(model) == 192
     other = GEMMA.model_copy(update={"index_dimension": 300})
     with pytest.raises(ValueError, match=r"found: index_dimension = 300 with google"):
@@ -55,7 +55,11 @@ def test_a_smaller_dimension_is_one_of_the_models():
 
 
 @pytest.mark.parametrize(
-    "model", [Model(name="my/model"), Model(name="all-MiniLM-L6-v2", folder=Path("fine-tuned"))]
+    "model",
+    [
+        ModelSettings(name="my/model"),
+        ModelSettings(name="all-MiniLM-L6-v2", folder=Path("fine-tuned")),
+    ],
 )
 def test_the_dimension_of_an_unknown_model_is_given(model):
     """A folder is not the catalog's model, although it has its name."""

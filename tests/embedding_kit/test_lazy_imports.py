@@ -26,7 +26,7 @@ def test_reading_settings_does_not_import_the_cdk():
         "import sys, embedding_kit.settings\n"
         "heavy = {'aws_cdk', 'constructs', 'jsii'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "from embedding_kit import Model\n"
+        "from embedding_kit import ModelSettings\n"
         "assert 'aws_cdk' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from embedding_kit.settings import (
     FunctionSettings,
-    Model,
+    ModelSettings,
     ModelSource,
     Provisioned,
     SnapStart,
@@ -33,11 +33,11 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 )
 def test_small_models_and_those_of_unknown_size_are_accepted(name):
     """The builder weighs what it has built, so an unknown model is not refused at synth."""
-    check_package(Model(name=name), ZIP, None)
-    assert not artifact_in_s3(Model(name=name), ZIP)
+    check_package(ModelSettings(name=name), ZIP, None)
+    assert not artifact_in_s3(ModelSettings(name=name), ZIP)
 
 
-GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+GEMMA = ModelSettings(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
 @pytest.mark.parametrize("cold_start", [SnapStart(), Provisioned()])
@@ -52,10 +52,10 @@ def test_an_artifact_of_any_size_may_be_in_s3():
     """A model of unknown size may not fit, and then the setting is the remedy."""
     settings = FunctionSettings(package="zip", artifact="s3")
     for name in (MINILM, "owner/unknown"):
-        check_package(Model(name=name), settings, SnapStart())
-        assert artifact_in_s3(Model(name=name), settings)
+        check_package(ModelSettings(name=name), settings, SnapStart())
+        assert artifact_in_s3(ModelSettings(name=name), settings)
         with pytest.raises(ValueError, match=r'by function\.artifact = "s3"; allowed: .*"package"'):
-            check_package(Model(name=name), settings, None)
+            check_package(ModelSettings(name=name), settings, None)
 
 
 def test_the_artifact_must_fit_the_disk():
@@ -66,7 +66,7 @@ def test_the_artifact_must_fit_the_disk():
     assert "found: an artifact of about 1294 MB" in str(refused.value)
     check_package(fp32, ZIP, Provisioned())
     assert 1235 < storage_mb(fp32, in_s3=True, snap_start=False) < 1260
-    unknown = Model(name="owner/unknown")
+    unknown = ModelSettings(name="owner/unknown")
     assert storage_mb(unknown, in_s3=True, snap_start=False) == 10_240
     assert storage_mb(unknown, in_s3=True, snap_start=True) == 512
     assert storage_mb(fp32, in_s3=False, snap_start=False) == 512
@@ -86,7 +86,7 @@ def folder(tmp_path) -> Path:
 
 def test_the_weights_of_a_folder_are_counted_in_its_files(folder):
     """A name of the catalog does not decide for a folder that is given."""
-    own = Model(name=MINILM, folder=folder)
+    own = ModelSettings(name=MINILM, folder=folder)
     assert artifact_bytes(own) == 300_000
     assert artifact_bytes(own.model_copy(update={"precision": "fp32"})) == 1_200_000
 
@@ -96,17 +96,18 @@ def test_only_the_weights_of_the_route_are_counted(tmp_path):
     router = write_router(tmp_path / "pair")
     save_file({"w": np.zeros(1000, np.float32)}, router / "document_1_Pooling" / "x.safetensors")
     both, query, document = (
-        artifact_bytes(Model(folder=router, route=route)) for route in (None, "query", "document")
+        artifact_bytes(ModelSettings(folder=router, route=route))
+        for route in (None, "query", "document")
     )
     assert document == query + 1000
     assert both == query + document
     (router / "router_config.json").write_text("[]")
-    assert artifact_bytes(Model(folder=router, route="query")) is None
+    assert artifact_bytes(ModelSettings(folder=router, route="query")) is None
 
 
 def test_a_second_model_adds_to_the_size(folder):
     """The sum decides on the zip; with a model of unknown size it is unknown."""
-    own = Model(name=MINILM, folder=folder)
+    own = ModelSettings(name=MINILM, folder=folder)
     pair = own.model_copy(update={"reranker": ModelSource(name="acme/ranker", folder=folder)})
     assert artifact_bytes(pair) == 2 * artifact_bytes(own)
     pair = own.model_copy(update={"reranker": ModelSource(name="acme/ranker")})
@@ -118,14 +119,14 @@ def test_a_broken_file_of_weights_is_left_to_the_compiler(folder, content):
     """Synth does not fail at what the compiler explains."""
     for file in folder.rglob("*.safetensors"):
         file.write_bytes(content)
-    assert artifact_bytes(Model(name=MINILM, folder=folder)) is None
+    assert artifact_bytes(ModelSettings(name=MINILM, folder=folder)) is None
 
 
 def test_an_export_is_served_as_it_is(tmp_path):
     """Of several exports one is taken, and its size is not known before."""
     (tmp_path / "model.onnx").write_bytes(bytes(100))
     (tmp_path / "model.onnx_data").write_bytes(bytes(900))
-    model = Model(name=MINILM, folder=tmp_path)
+    model = ModelSettings(name=MINILM, folder=tmp_path)
     assert artifact_bytes(model) == 1000
     (tmp_path / "model_quantized.onnx").write_bytes(bytes(100))
     assert artifact_bytes(model) is None

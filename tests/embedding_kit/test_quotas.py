@@ -9,7 +9,7 @@ from embedding_kit import (
     Cors,
     EmbeddingEndpoint,
     FunctionSettings,
-    Model,
+    ModelSettings,
     Provisioned,
 )
 from embedding_kit.settings.compatibility import needed_concurrency, quota_notes
@@ -83,7 +83,7 @@ def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
 def test_what_is_allowed_and_may_be_a_mistake_is_a_warning_of_synth(name, origins, warning):
     """A model that only the build knows, and a URL that every web page may call."""
     stack = Stack(App(), "Stack")
-    endpoint = EmbeddingEndpoint(stack, "Endpoint", model=Model(name=name))
+    endpoint = EmbeddingEndpoint(stack, "Endpoint", model=ModelSettings(name=name))
     if origins:
         endpoint.add_cors(Cors(origins=origins))
     pattern = Match.any_value() if warning is None else Match.string_like_regexp(f"^{warning}")

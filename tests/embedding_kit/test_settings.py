@@ -13,7 +13,7 @@ from embedding_kit.settings import (
     ColdStart,
     Experiment,
     FunctionSettings,
-    Model,
+    ModelSettings,
     Provisioned,
     Release,
     ScheduledCapacity,
@@ -24,7 +24,7 @@ from embedding_kit.settings.compatibility import check_endpoint
 from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalog import CATALOG
 
-MINILM = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+MINILM = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
 WORKDAY = {"at": "cron(0 8 ? * MON-FRI *)"}
 
 
@@ -125,21 +125,21 @@ def test_synth_and_compiler_know_the_same_terms():
     asked = {entry.name: entry.license for entry in CATALOG if entry.license.must_be_accepted}
     assert set(asked) == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}
     for name, terms in asked.items():
-        accepted = Model(name=name, accept_license=terms.name)
+        accepted = ModelSettings(name=name, accept_license=terms.name)
         assert (accepted.license_to_accept, TERMS[terms.name]) == (terms.name, terms.url)
         with pytest.raises(ValidationError, match=terms.name):
-            Model(name=name)
+            ModelSettings(name=name)
     free = [entry.name for entry in CATALOG if entry.name not in asked]
-    assert [Model(name=name).license_to_accept for name in free] == [None] * len(free)
+    assert [ModelSettings(name=name).license_to_accept for name in free] == [None] * len(free)
 
 
 def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
     """A branch or a tag could move, and a folder has no commits."""
-    assert Model(name="acme/model", revision="0123456789" * 4).revision == "0123456789" * 4
+    assert ModelSettings(name="acme/model", revision="0123456789" * 4).revision == "0123456789" * 4
     with pytest.raises(ValidationError, match="revision"):
-        Model(name="acme/model", revision="main")
+        ModelSettings(name="acme/model", revision="main")
     with pytest.raises(ValidationError, match="allowed: folder or revision"):
-        Model(name="acme/model", folder=tmp_path, revision="a" * 40)
+        ModelSettings(name="acme/model", folder=tmp_path, revision="a" * 40)
 
 
 @pytest.mark.parametrize(

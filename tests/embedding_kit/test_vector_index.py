@@ -11,7 +11,7 @@ from aws_cdk.assertions import Match, Template
 from constructs import Construct
 
 from embedder.core.settings import EmbedderSettings
-from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
+from embedding_kit import EmbeddingEndpoint, ModelSettings, VectorIndex, VectorIndexSettings
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, allowed, of_kind, statements
 from tests.embedding_kit.roles import KEY as ANY_KEY
@@ -24,10 +24,10 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     """With another id, what refers to the index changes too, such as a function's version."""
     weights = tmp_path / "weights"
     weights.write_bytes(b"one")
-    folder = Model(name="my/model", folder=tmp_path, index_dimension=10)
+    folder = ModelSettings(name="my/model", folder=tmp_path, index_dimension=10)
     stack = Stack()
 
-    def id_of(of: Model = model, key: kms.IKey | None = None, **settings: Any) -> str:
+    def id_of(of: ModelSettings = model, key: kms.IKey | None = None, **settings: Any) -> str:
         scope = Construct(stack, f"Scope{len(stack.node.children)}")
         given = VectorIndexSettings(**settings)
         made = VectorIndex(scope, "Vectors", model=of, settings=given, key=key)
@@ -37,9 +37,9 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
         id_of(),
         id_of(non_filterable=("url",)),
         id_of(key=kms.Key.from_key_arn(stack, "Key", KEY)),
-        id_of(Model(name="BAAI/bge-small-en-v1.5")),
-        id_of(Model(name="all-MiniLM-L6-v2", revision="0" * 40)),
-        id_of(Model(name="all-MiniLM-L6-v2", precision="fp32")),
+        id_of(ModelSettings(name="BAAI/bge-small-en-v1.5")),
+        id_of(ModelSettings(name="all-MiniLM-L6-v2", revision="0" * 40)),
+        id_of(ModelSettings(name="all-MiniLM-L6-v2", precision="fp32")),
         id_of(folder),
         id_of(folder.model_copy(update={"index_dimension": 20})),
     ]
@@ -55,7 +55,7 @@ def test_a_second_index_is_of_another_model(model, tmp_path):
     for folder in folders:
         folder.mkdir()
         (folder / "weights").write_bytes(b"one")
-    first, second = (Model(name="a/b", folder=each, index_dimension=10) for each in folders)
+    first, second = (ModelSettings(name="a/b", folder=each, index_dimension=10) for each in folders)
     vectors = VectorIndex(stack, "Vectors", model=first)
     with pytest.raises(ValueError, match=r"found: a/b twice, .* allowed: another model"):
         vectors.add_standby(second)

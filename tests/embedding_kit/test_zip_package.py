@@ -10,7 +10,7 @@ import pytest
 from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, ModelSource, programs
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, ModelSettings, ModelSource, programs
 from embedding_kit.image_identity import build_command
 
 ZIP = FunctionSettings(package="zip")
@@ -110,7 +110,7 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
         folder.mkdir(parents=True)
         (folder / "modules.json").write_text("[]")
         (tmp_path / place / "faq.txt").write_text(text)
-        model = Model(name="mine", folder=folder, index=tmp_path / place / "faq.txt")
+        model = ModelSettings(name="mine", folder=folder, index=tmp_path / place / "faq.txt")
         return _built(synthesize_zip(model)[2])
 
     (one, command), (same, _) = build("one", "a\n"), build("two", "a\n")
@@ -123,12 +123,12 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
 
 def test_the_command_has_the_models_and_the_name_of_the_tokens_variable(tmp_path):
     """The builder gets the models of an image's build, with the folders of this machine."""
-    model = Model(name="acme/pair", route="document", hub_token_variable="HF_TOKEN")
+    model = ModelSettings(name="acme/pair", route="document", hub_token_variable="HF_TOKEN")
     _, _, models, *words = build_command(model)
     assert json.loads(models) == {"model": {"name": "acme/pair", "route": "document"}}
     assert words == ["--hub-token-variable", "HF_TOKEN"]
     ranker = ModelSource(name="acme/ranker", folder=tmp_path, precision="fp32")
-    (models,) = build_command(Model(name="acme/model", reranker=ranker))[2:]
+    (models,) = build_command(ModelSettings(name="acme/model", reranker=ranker))[2:]
     assert json.loads(models) == {
         "model": {"name": "acme/model"},
         "reranker": {"name": "acme/ranker", "precision": "fp32", "folder": str(tmp_path)},

@@ -18,7 +18,7 @@ import pytest
 from embedder.core.artifact import Artifact
 from embedder.core.s3_vectors import SPACE_TAG
 from embedding_client import EmbeddingClient, VectorSpaceError, _ingest_command, _jobs
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
 from jobs.embed.worker import embed_shard
@@ -536,7 +536,7 @@ def test_a_deploy_is_that_of_the_script(tmp_path, monkeypatch, status, wanted):
     script.chmod(0o755)
     monkeypatch.setattr(migration, "ENVIRONMENTS", tmp_path / "environments")
     given = Namespace(of_cdk=["--no-doctor", "-c", "a b"])
-    environment = EnvironmentSettings(name="dev", model=Model(name=OLD))
+    environment = EnvironmentSettings(name="dev", model=ModelSettings(name=OLD))
     with pytest.raises(wanted) if status == 1 else nullcontext():
         assert migration.deploy(environment, given) == wanted
     assert (tmp_path / "given").read_text() == "dev --no-doctor -c a b\n"

@@ -10,7 +10,7 @@ from botocore.response import StreamingBody
 
 from embedding_client import progress
 from embedding_kit.image_identity import build_arguments
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from embedding_kit.settings.model import s3_place
 from operations import model_download
 from operations.model_download import download
@@ -65,7 +65,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def folder(tmp_path, monkeypatch) -> Path:
     """Return the place of s3://bucket/models/own in a new cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = Model.model_validate({"folder": "s3://bucket/models/own/"}).folder
+    found = ModelSettings.model_validate({"folder": "s3://bucket/models/own/"}).folder
     assert found is not None
     return found
 
@@ -80,15 +80,15 @@ def test_a_folder_is_downloaded_once(folder, monkeypatch, capsys):
     store.download(folder)
     assert "model.safetensors: 1 of 1 MiB (100%)" in capsys.readouterr().err
     assert files_of(folder).items() >= FILES.items()
-    before = build_arguments(Model(folder=folder))["FILES"]
+    before = build_arguments(ModelSettings(folder=folder))["FILES"]
     store.lists(FILES)
     store.download(folder)
-    assert build_arguments(Model(folder=folder))["FILES"] == before
+    assert build_arguments(ModelSettings(folder=folder))["FILES"] == before
     store.lists({**FILES, "modules.json": b"[1]"})
     store.serves("modules.json", b"[1]")
     store.download(folder)
     assert files_of(folder).items() >= (FILES | {"modules.json": b"[1]"}).items()
-    assert build_arguments(Model(folder=folder))["FILES"] != before
+    assert build_arguments(ModelSettings(folder=folder))["FILES"] != before
 
 
 def test_an_interrupted_download_goes_on(folder):

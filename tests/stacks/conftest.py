@@ -27,7 +27,7 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     IngestSettings,
-    Model,
+    ModelSettings,
     NetworkSettings,
     Observability,
     Provisioned,
@@ -116,7 +116,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "existing": Existing(keys=KEYS),
     },
     "ingest": INGEST,
-    "standby": INGEST | {"standby": Model(name="BAAI/bge-small-en-v1.5")},
+    "standby": INGEST | {"standby": ModelSettings(name="BAAI/bge-small-en-v1.5")},
     "watch": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
@@ -197,7 +197,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "index": VectorIndexSettings(),
         "ingest": IngestSettings(),
-        "standby": Model(name="BAAI/bge-small-en-v1.5"),
+        "standby": ModelSettings(name="BAAI/bge-small-en-v1.5"),
         "watch": WatchSettings(),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(

@@ -19,7 +19,7 @@ from embedding_kit.settings.function import (
     FunctionSettings,
 )
 from embedding_kit.settings.index import VectorIndexSettings, check_dimension, index_dimension
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import ModelSettings
 from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.package import check_package
 from embedding_kit.settings.release import Experiment, Release
@@ -27,7 +27,7 @@ from embedding_kit.settings.release import Experiment, Release
 
 def check_endpoint(
     *,
-    model: Model,
+    model: ModelSettings,
     function: FunctionSettings,
     cold_start: ColdStart | None,
     release: Release,
@@ -63,7 +63,7 @@ def check_endpoint(
 
 
 def check_memory(
-    model: Model, function: FunctionSettings | BatchSettings, *, table: str = "function"
+    model: ModelSettings, function: FunctionSettings | BatchSettings, *, table: str = "function"
 ) -> None:
     """Refuse less memory than the models need to load, as far as the need is known.
 
@@ -83,7 +83,7 @@ def check_memory(
         )
 
 
-def check_truncation(model: Model, function: FunctionSettings) -> None:
+def check_truncation(model: ModelSettings, function: FunctionSettings) -> None:
     """Refuse to cut the starts of texts next to a reranker, which cuts their ends."""
     if model.reranker and function.truncate == "left":
         raise rule_error(
@@ -94,7 +94,10 @@ def check_truncation(model: Model, function: FunctionSettings) -> None:
 
 
 def check_standby(
-    standby: Model, model: Model, index: VectorIndexSettings | None, function: FunctionSettings
+    standby: ModelSettings,
+    model: ModelSettings,
+    index: VectorIndexSettings | None,
+    function: FunctionSettings,
 ) -> None:
     """Refuse a second model without an index, without images, or with the vectors of the first."""
     if index is None:
@@ -124,7 +127,7 @@ def check_standby(
         )
 
 
-def check_server(model: Model) -> None:
+def check_server(model: ModelSettings) -> None:
     """Refuse a server of several models: its queue is one model's."""
     if model.companions:
         tables = " and ".join(f"[{table}]" for table in model.companions)

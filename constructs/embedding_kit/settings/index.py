@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.locations import FolderUrl
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import ModelSettings
 
 #: The metadata key of a vector's text. AWS stores it without making it filterable.
 TEXT_KEY = "text"
@@ -92,7 +92,7 @@ def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> str 
     return index.source or (batch.output if batch else None)
 
 
-def check_dimension(model: Model, index: VectorIndexSettings | None) -> None:
+def check_dimension(model: ModelSettings, index: VectorIndexSettings | None) -> None:
     """Refuse a dimension that the model's vectors do not have, and one without an index."""
     if index is not None:
         index_dimension(model)
@@ -104,7 +104,7 @@ def check_dimension(model: Model, index: VectorIndexSettings | None) -> None:
         )
 
 
-def index_dimension(model: Model) -> int:
+def index_dimension(model: ModelSettings) -> int:
     """Return the dimension of a model's index.
 
     Raises:

@@ -9,7 +9,7 @@ from pydantic import Field
 from embedding_kit.settings.base import Settings, allowed, optional, rule_error
 from embedding_kit.settings.index import TEXT_KEY, VectorIndexSettings
 from embedding_kit.settings.locations import FolderUrl, Location, location_of
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import ModelSettings
 
 #: The folder of the documents' lists, in their bucket.
 RECORDS = "_ingest/"
@@ -98,7 +98,7 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
         )
 
 
-def check_chunks(ingest: IngestSettings, model: Model) -> None:
+def check_chunks(ingest: IngestSettings, model: ModelSettings) -> None:
     """Refuse chunks that the model does not take, as far as the catalog has its limit.
 
     With a prompt it takes less, which is known only once it is compiled.

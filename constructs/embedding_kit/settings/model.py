@@ -159,7 +159,7 @@ class ModelSource(Settings):
         found = {"folder": folder, "name": name}
         return value | {key: each for key, each in found.items() if each is not None}
 
-    # `Model` has an index.
+    # `ModelSettings` has an index.
     @field_validator("folder", "index", check_fields=False)
     @classmethod
     def _found_from_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -198,7 +198,7 @@ class ModelSource(Settings):
                 "only a model of the catalog or of a folder has a name without its owner",
                 found=self.name,
                 # The catalog has embedding models alone.
-                allowed=" or ".join(_nearest(self.name) if isinstance(self, Model) else [])
+                allowed=" or ".join(_nearest(self.name) if isinstance(self, ModelSettings) else [])
                 or "OWNER/NAME of the model hub, a name that `embed models` lists, or a folder",
             )
         if self.revision and self.folder:
@@ -245,7 +245,7 @@ _BaseImage = Annotated[
 ]
 
 
-class Model(ModelSource):
+class ModelSettings(ModelSource):
     """The model that is compiled into the image."""
 
     dimensions: Distinct[Annotated[int, Field(ge=1, le=16384)]] = Field(
@@ -372,7 +372,7 @@ def check_kind(companion: ModelSource | None) -> None:
         )
 
 
-def model_notes(model: Model) -> Iterator[str]:
+def model_notes(model: ModelSettings) -> Iterator[str]:
     """Yield a warning if nothing is known of a model until it is compiled."""
     if model.folder is None and model.catalog is None:
         near = " or ".join(_nearest(model.name))
@@ -383,7 +383,7 @@ def model_notes(model: Model) -> Iterator[str]:
         )
 
 
-def check_index(model: Model) -> None:
+def check_index(model: ModelSettings) -> None:
     """Refuse an index whose texts no artifact of the package can encode."""
     if model.index and model.route == "query" and model.sparse:
         raise rule_error(

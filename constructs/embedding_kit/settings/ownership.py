@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.locations import KeyArn, location_of
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import ModelSettings
 from embedding_kit.settings.package import artifact_in_s3
 
 _PullRole = Annotated[
@@ -184,7 +184,10 @@ def check_boundary(roles: RoleRules | None, account: str | None) -> None:
 
 
 def check_existing(
-    existing: Existing, model: Model, function: FunctionSettings, repository: RepositorySettings
+    existing: Existing,
+    model: ModelSettings,
+    function: FunctionSettings,
+    repository: RepositorySettings,
 ) -> None:
     """Refuse a name of a resource that the environment does not use."""
     if existing.repository and function.package != "image":

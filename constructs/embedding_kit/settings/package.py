@@ -14,13 +14,13 @@ from pathlib import Path
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.cold_start import ColdStart, SnapStart
 from embedding_kit.settings.function import FunctionSettings
-from embedding_kit.settings.model import Model, ModelSource
+from embedding_kit.settings.model import ModelSettings, ModelSource
 
 #: A weight takes a byte in int8; its scales and the tokenizer's tables are a few percent.
 _FP32 = 4
 
 
-def artifact_bytes(model: Model) -> int | None:
+def artifact_bytes(model: ModelSettings) -> int | None:
     """Return the bytes that a function's artifacts take, to a few percent; None if unknown."""
     sizes = [_bytes_of(source) for source in model.sources]
     return None if None in sizes else sum(size or 0 for size in sizes)
@@ -28,7 +28,7 @@ def artifact_bytes(model: Model) -> int | None:
 
 def _bytes_of(source: ModelSource) -> int | None:
     if source.folder is not None:
-        route = source.route if isinstance(source, Model) else None
+        route = source.route if isinstance(source, ModelSettings) else None
         return _bytes_of_folders(_served(source.folder, route), source.precision)
     megabytes = source.catalog.megabytes if source.catalog else None
     if megabytes is None:
@@ -87,7 +87,7 @@ SNAPSTART_STORAGE_MB, _MOST_STORAGE_MB = 512, 10_240
 _BYTES_PER_SECOND = 78_125_000
 
 
-def artifact_in_s3(model: Model, function: FunctionSettings) -> bool:
+def artifact_in_s3(model: ModelSettings, function: FunctionSettings) -> bool:
     """Return whether the function is a zip that downloads its artifact from S3.
 
     If the settings do not say, an artifact of unknown size is tried in the package.
@@ -99,7 +99,7 @@ def artifact_in_s3(model: Model, function: FunctionSettings) -> bool:
     return (artifact_bytes(model) or 0) > LARGEST_ARTIFACT
 
 
-def storage_mb(model: Model, *, in_s3: bool, snap_start: bool) -> int:
+def storage_mb(model: ModelSettings, *, in_s3: bool, snap_start: bool) -> int:
     """Return the size of /tmp in MB: an artifact in S3 is downloaded to it."""
     if snap_start or not in_s3:
         return SNAPSTART_STORAGE_MB
@@ -108,7 +108,9 @@ def storage_mb(model: Model, *, in_s3: bool, snap_start: bool) -> int:
     return max(SNAPSTART_STORAGE_MB, needed)
 
 
-def check_package(model: Model, function: FunctionSettings, cold_start: ColdStart | None) -> None:
+def check_package(
+    model: ModelSettings, function: FunctionSettings, cold_start: ColdStart | None
+) -> None:
     """Refuse a zip that Lambda would not unpack, and an artifact in S3 where it does not belong.
 
     What depends on the artifact's size is checked only if the size is known.
@@ -137,7 +139,7 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
         )
 
 
-def _too_large(model: Model, size: int) -> Exception:
+def _too_large(model: ModelSettings, size: int) -> Exception:
     return rule_error(
         f"Lambda unpacks a zip of up to {_LIMIT / 1e6:.0f} MB",
         found=f"about {(size + _BESIDE) / 1e6:.0f} MB: {_BESIDE / 1e6:.0f} MB of packages and "
@@ -147,7 +149,7 @@ def _too_large(model: Model, size: int) -> Exception:
     )
 
 
-def _too_slow(model: Model, size: int | None) -> Exception:
+def _too_slow(model: ModelSettings, size: int | None) -> Exception:
     seconds = "" if size is None else f" of {size / _BYTES_PER_SECOND:.0f} s"
     does_not_fit = size is not None and size > LARGEST_ARTIFACT
     return rule_error(
@@ -166,14 +168,14 @@ def _too_slow(model: Model, size: int | None) -> Exception:
     )
 
 
-def _shown(model: Model) -> str:
+def _shown(model: ModelSettings) -> str:
     return " and ".join(
         source.name + (f" as {source.precision}" if source.precision else "")
         for source in model.sources
     )
 
 
-def _smaller(model: Model) -> str:
+def _smaller(model: ModelSettings) -> str:
     return "a smaller model, " + ('precision = "int8", ' if model.precision == "fp32" else "")
 
 

@@ -4,7 +4,13 @@ from aws_cdk import App, CfnOutput, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from embedding_kit import AlarmTopic, EmbeddingEndpoint, EndpointAlarms, FunctionSettings, Model
+from embedding_kit import (
+    AlarmTopic,
+    EmbeddingEndpoint,
+    EndpointAlarms,
+    FunctionSettings,
+    ModelSettings,
+)
 
 
 class SearchStack(Stack):
@@ -18,7 +24,7 @@ class SearchStack(Stack):
         endpoint = EmbeddingEndpoint(
             self,
             "Embeddings",
-            model=Model(name="BAAI/bge-small-en-v1.5"),
+            model=ModelSettings(name="BAAI/bge-small-en-v1.5"),
             function=FunctionSettings(package="zip" if zipped else "image"),
         )
         topic = AlarmTopic(self, "Notices", emails=["ops@example.com"]).topic

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedding_kit.settings import Model, Provisioned, SnapStart
+from embedding_kit.settings import ModelSettings, Provisioned, SnapStart
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
 from tools.prove import __main__ as prove
@@ -219,7 +219,7 @@ def test_the_price_grows_with_what_is_kept():
     """A run of dev costs less than a dollar. A snapshot is billed for three hours."""
     prices = [
         prove.price_of(EnvironmentSettings(name="x", model=model, cold_start=kind), starts=20)
-        for model in [Model(name="sentence-transformers/all-MiniLM-L6-v2")]
+        for model in [ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")]
         for kind in (None, Provisioned(minimum=2), SnapStart())
     ]
     assert 0.05 < prices[0] < prices[1] < 1

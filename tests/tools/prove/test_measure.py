@@ -11,7 +11,7 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from stacks.environment import EnvironmentSettings
 from tools.prove.measure import REPEATS, VECTORS, Endpoint
 
@@ -109,7 +109,7 @@ def _record(metrics: dict[str, Any]) -> str:
 
 
 def _endpoint(aws: _Aws) -> Endpoint:
-    environment = EnvironmentSettings(name="x", model=Model(name="any/model"))
+    environment = EnvironmentSettings(name="x", model=ModelSettings(name="any/model"))
     return Endpoint(aws, environment, url="https://x.example/", alias=ALIAS)
 
 

@@ -18,7 +18,7 @@ from botocore.credentials import ReadOnlyCredentials
 from embedder.core.engine import Engine
 from embedding_client import BatchJobs
 from embedding_client._job_commands import look
-from embedding_kit import BatchSettings, EmbeddingBatch, Model
+from embedding_kit import BatchSettings, EmbeddingBatch, ModelSettings
 from jobs.embed.job import Job
 from jobs.embed.run import EmbedSteps, plan_job
 from jobs.embed.worker import embed_shard
@@ -63,7 +63,9 @@ def template() -> dict[str, Any]:
     """Return the resources of a stack with a batch."""
     app = App(analytics_reporting=False)
     built = Stack(app, "Batch")
-    EmbeddingBatch(built, "Batch", model=Model(name="any/model"), settings=SETTINGS, name="test")
+    EmbeddingBatch(
+        built, "Batch", model=ModelSettings(name="any/model"), settings=SETTINGS, name="test"
+    )
     resources: dict[str, Any] = app.synth().get_stack_by_name("Batch").template["Resources"]
     return resources
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from operations import command, preflight
 from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
@@ -19,7 +19,7 @@ PLACE = f"the credentials are of {ACCOUNT}, in us-east-1"
 
 
 def _environment(**settings):
-    model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+    model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
     return EnvironmentSettings(name="dev", model=model, **settings)
 
 

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from embedding_kit.image_identity import build_command
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from tools.rehearsal.image.asset import ImageAsset, build, image_assets
 from tools.rehearsal.image.other_images import _S3, _TESTS
 from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES, bases
@@ -91,7 +91,7 @@ def test_the_python_of_the_image_has_a_substitute(root):
     assert (root / "lambda_image/.python-version").read_text().strip() in DEBIAN_RELEASES
 
 
-MINILM = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+MINILM = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
 #: The headers of a library for ARM64 and for x86-64.
 ARM, X86 = (b"\x7fELF" + bytes(14) + machine for machine in (b"\xb7\x00", b"\x3e\x00"))
 LARGE = bytes(1_000_000)

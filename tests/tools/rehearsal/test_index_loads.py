@@ -14,7 +14,7 @@ import pytest
 from aws_cdk import App, Stack
 
 from embedder.core.s3_vectors import SPACE_TAG
-from embedding_kit import IndexLoading, Model, VectorIndex
+from embedding_kit import IndexLoading, ModelSettings, VectorIndex
 from jobs.load.handler import LoadSteps
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
@@ -47,7 +47,7 @@ def template() -> dict[str, Any]:
     IndexLoading(
         built,
         "Loading",
-        model=Model(name="any/model"),
+        model=ModelSettings(name="any/model"),
         index=VectorIndex.from_index_arn(built, "Index", ARN),
         source="s3://embedded/batch/",
         name="test",

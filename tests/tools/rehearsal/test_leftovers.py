@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.settings import Existing, IngestSettings, Model, VectorIndexSettings
+from embedding_kit.settings import Existing, IngestSettings, ModelSettings, VectorIndexSettings
 from operations import cleanup, command, left_logs
 from operations.deployed import events_of
 from stacks.environment import EnvironmentSettings
@@ -32,7 +32,7 @@ class _Account:
     def __init__(self, aws, policy):
         self.stacks, self.logs = aws.client("cloudformation"), aws.client("logs")
         self.s3 = aws.client("s3")
-        model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+        model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
         name = f"e{uuid4().hex[:8]}"
         self.environment = EnvironmentSettings(name=name, model=model, removal_policy=policy)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from embedding_kit.image_identity import build_arguments
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from operations import command, promotion
 from operations.built_images import built_images
 from operations.packages import Repository, place_of
@@ -27,7 +27,7 @@ def environment(aws):
 
     def make(**settings):
         name = f"e{uuid4().hex[:12]}"
-        found = EnvironmentSettings(name=name, **{"model": Model(name=MODEL), **settings})
+        found = EnvironmentSettings(name=name, **{"model": ModelSettings(name=MODEL), **settings})
         aws.client("ecr").create_repository(
             repositoryName=f"embedding-kit-{name}", imageTagMutability="IMMUTABLE"
         )
@@ -154,7 +154,7 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
 def test_an_image_of_other_settings_is_refused(session, environment, push):
     """The error names each setting, and nothing is copied. Without a pin, any base is allowed."""
     dev = environment()
-    pinned = environment(model=Model(name=MODEL, base_image=f"base@sha256:{'a' * 64}"))
+    pinned = environment(model=ModelSettings(name=MODEL, base_image=f"base@sha256:{'a' * 64}"))
     message = r"\[model\] base_image: found: not set; allowed: base@sha256:a"
     with pytest.raises(ValueError, match=message):
         promote(session, pinned, [push(dev)])
@@ -166,7 +166,7 @@ def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path
     """A fine-tuned model is known by its files, not by its name."""
     texts = tmp_path / "texts.json"
     texts.write_text('["one"]')
-    dev = environment(model=Model(name=MODEL, index=texts))
+    dev = environment(model=ModelSettings(name=MODEL, index=texts))
     image = [push(dev)]
     assert promote(session, dev, image)
     texts.write_text('["two"]')
@@ -204,7 +204,7 @@ def test_each_target_has_its_image(session, environment, push):
 
 def test_each_of_two_models_has_its_images(session, environment, push):
     """By what is in them: after an exchange of the two, the same images are accepted."""
-    one, other = Model(name=MODEL), Model(name="BAAI/bge-small-en-v1.5")
+    one, other = ModelSettings(name=MODEL), ModelSettings(name="BAAI/bge-small-en-v1.5")
     dev = environment(standby=other, index={})
     images = [push(dev, model=model) for model in (other, one)]
     standby, endpoint = (image.digest for image in images)
@@ -215,7 +215,7 @@ def test_each_of_two_models_has_its_images(session, environment, push):
         promote(session, dev, images[1:])
     with pytest.raises(ValueError, match="two images of the target standby-endpoint"):
         promote(session, dev, [images[0]] * 2)
-    third = push(dev, model=Model(name="acme/third"))
+    third = push(dev, model=ModelSettings(name="acme/third"))
     with pytest.raises(ValueError, match=r"\[model\] name: .*\n.*\[standby\] name: "):
         promote(session, dev, [third])
 

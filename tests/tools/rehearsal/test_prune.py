@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.settings import Existing, Experiment, Model, VectorIndexSettings
+from embedding_kit.settings import Existing, Experiment, ModelSettings, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
 from operations.environment_session import listed
@@ -29,7 +29,8 @@ class _Deployed:
     def __init__(self, aws, stack, role):
         self.aws = aws
         self.environment = EnvironmentSettings(
-            name=f"p{uuid4().hex[:12]}", model=Model(name="sentence-transformers/all-MiniLM-L6-v2")
+            name=f"p{uuid4().hex[:12]}",
+            model=ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2"),
         )
         self.name = f"embedding-kit-{self.environment.name}"
         self.uri = f"{aws.registry}/{self.name}"
@@ -181,7 +182,7 @@ def test_without_a_version_to_go_back_to_all_are_kept(deployed, monkeypatch):
 
 def test_what_is_not_deployed_is_refused(aws):
     """Without a stack, prune cannot know what is in use, so it deletes nothing."""
-    environment = EnvironmentSettings(name="nowhere", model=Model(name="any/model"))
+    environment = EnvironmentSettings(name="nowhere", model=ModelSettings(name="any/model"))
     with pytest.raises(ValueError, match="nowhere is not deployed; nothing was deleted"):
         make_plan(Root(aws), environment, keep=1)
 
@@ -189,7 +190,9 @@ def test_what_is_not_deployed_is_refused(aws):
 @pytest.mark.slow
 def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
     """As one that was started by hand: CodeDeploy may go back to an old version."""
-    environment = EnvironmentSettings(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    environment = EnvironmentSettings(
+        name=f"p{uuid4().hex[:8]}", model=ModelSettings(name="any/model")
+    )
     release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint", image)
     assert release.deploy("a") == "CREATE_COMPLETE"
     found = find_deployed
@@ -216,7 +219,9 @@ def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image,
 
 def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
     """A rollback of the stack needs it, also where other versions are newer and serve."""
-    environment = EnvironmentSettings(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    environment = EnvironmentSettings(
+        name=f"p{uuid4().hex[:8]}", model=ModelSettings(name="any/model")
+    )
     name = f"EmbeddingKit-{environment.name}-Endpoint"
     function = {
         "Type": "AWS::Lambda::Function",

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from operations.prune import make_plan
 from operations.reset_traffic import find_stuck_weights
 from operations.rollback import roll_back
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def environment() -> EnvironmentSettings:
-    return EnvironmentSettings(name=f"r{uuid4().hex[:8]}", model=Model(name="any/model"))
+    return EnvironmentSettings(name=f"r{uuid4().hex[:8]}", model=ModelSettings(name="any/model"))
 
 
 @pytest.fixture

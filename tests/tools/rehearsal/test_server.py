@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from embedder.server.options import ServerOptions
 from embedder.server.serve import load_additions
-from embedding_kit import EmbeddingService, Model, ServerSettings
+from embedding_kit import EmbeddingService, ModelSettings, ServerSettings
 from tests.embedder.server.running import Running, running
 from tools.rehearsal.deploy.checks import make_network
 from tools.rehearsal.deploy.emulator import Emulator
@@ -54,7 +54,9 @@ def server(aws: Emulator, network: dict[str, Any], stack: Callable[..., None]) -
     settings = ServerSettings(**network["settings"])
     app = App(analytics_reporting=False)
     built = Stack(app, "Server")
-    EmbeddingService(built, "Server", model=Model(name="any/model"), settings=settings, name="test")
+    EmbeddingService(
+        built, "Server", model=ModelSettings(name="any/model"), settings=settings, name="test"
+    )
     stack("server", app.synth().get_stack_by_name("Server").template["Resources"])
     ids: dict[str, list[str]] = {}
     listed = aws.client("cloudformation").list_stack_resources(StackName="server")

@@ -9,7 +9,7 @@ from embedding_kit.settings import (
     ApiGatewayFront,
     BatchSettings,
     FrontCaller,
-    Model,
+    ModelSettings,
     VectorIndexSettings,
 )
 from operations import cleanup, command
@@ -48,7 +48,7 @@ class _Account:
 @pytest.fixture
 def account(aws, stack, shell):
     """Return the account of an environment without [front]; the command reads it as its file."""
-    model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+    model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
     made = _Account(aws, stack, EnvironmentSettings(name=f"e{uuid4().hex[:8]}", model=model))
     shell.setattr(command, "load_environment", lambda *_, **__: made.environment)
     return made

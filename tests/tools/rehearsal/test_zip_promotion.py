@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from embedding_kit.image_identity import model_labels
-from embedding_kit.settings import Model
+from embedding_kit.settings import ModelSettings
 from operations import built_images as module
 from operations.built_images import built_zip
 from operations.packages import PackageBucket, bucket_of, file_digest, place_of, write_labeled
@@ -24,7 +24,11 @@ def make(aws, session):
     made = set()
 
     def make(*, bucket=True, **settings):
-        properties = {"model": Model(name=MODEL), "function": {"package": "zip"}, **settings}
+        properties = {
+            "model": ModelSettings(name=MODEL),
+            "function": {"package": "zip"},
+            **settings,
+        }
         environment = EnvironmentSettings(name=f"e{uuid4().hex[:12]}", **properties)
         name = bucket_of(environment, place_of(session, environment))
         if bucket and name not in made:
@@ -148,7 +152,10 @@ def test_a_zip_comes_as_a_file_from_another_account(aws, session, make, build, t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": Model(name="mine/other")}, rf"name: found: {MODEL}; allowed: mine/other"),
+        (
+            {"model": ModelSettings(name="mine/other")},
+            rf"name: found: {MODEL}; allowed: mine/other",
+        ),
         (IN_S3, r"\[function\] artifact: found: package; allowed: s3"),
     ],
 )
@@ -199,7 +206,7 @@ def test_labels_change_only_the_file_of_labels(tmp_path):
     with zipfile.ZipFile(archive, "w") as output:
         output.writestr("handler.py", "# code\n")
     for name in ("b.zip", "c.zip"):
-        write_labeled(archive, model_labels(Model(name=MODEL)), tmp_path / name)
+        write_labeled(archive, model_labels(ModelSettings(name=MODEL)), tmp_path / name)
     assert file_digest(tmp_path / "b.zip") == file_digest(tmp_path / "c.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as labeled:
         assert labeled.namelist() == ["handler.py", "embedding-kit.json"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedding_kit.image_identity import build_command
 from embedding_kit.programs import exit_with
-from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from embedding_kit.settings import FunctionSettings, ModelSettings, artifact_in_s3
 from stacks.environment_file import load_environment
 from tools.rehearsal.image.asset import image_assets, synthesize
 from tools.rehearsal.image.docker import ContainersUnavailableError, containers
@@ -110,7 +110,7 @@ def _check_answers(tested: Tested, *, similar: int) -> None:
     compare(tested, *embedded(answers))
 
 
-def _check_zip(tested: Tested, model: Model) -> None:
+def _check_zip(tested: Tested, model: ModelSettings) -> None:
     """Build the zip of the same model, and run its files, which are for ARM64, in a container."""
     report, folder = tested.report, tested.folder / "zip"
     with report.step("building the zip of the same model with the command of a deploy"):

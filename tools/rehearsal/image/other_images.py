@@ -24,7 +24,7 @@ from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code
 from embedding_kit.programs import contract
-from embedding_kit.settings import BatchSettings, Model, ModelSource, ServerSettings
+from embedding_kit.settings import BatchSettings, ModelSettings, ModelSource, ServerSettings
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
 from stacks.environment_file import load_environment
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -298,7 +298,7 @@ def together_image(output: Path, *, endpoint: Target) -> Target:
     reranker = ModelSource(folder=write_reranker(output / "small-reranker"), precision="fp32")
     sparse = ModelSource(folder=write_sparse(output / "small-sparse"), precision="fp32")
     name = "sentence-transformers/all-MiniLM-L6-v2"
-    model = Model(name=name, index=texts, reranker=reranker, sparse=sparse)
+    model = ModelSettings(name=name, index=texts, reranker=reranker, sparse=sparse)
     app = App(outdir=str(output / "cdk.out"), analytics_reporting=False)
     lambda_.DockerImageFunction(Stack(app, "Together"), "Function", code=image_code(model))
     app.synth()
