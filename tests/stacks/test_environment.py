@@ -147,13 +147,6 @@ def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
     )
 
 
-def test_the_image_takes_a_folder_by_the_files_that_are_asked_for_here():
-    """Synth and the image's build recognize a model folder by the same files."""
-    dockerfile = (ROOT / "lambda_image" / "Dockerfile").read_text()
-    checks = " || ".join(f"[ -e /folder/{name} ]" for name in FOLDER_HOLDS)
-    assert f"if {checks};" in dockerfile
-
-
 @pytest.mark.parametrize("name", FOLDER_HOLDS)
 def test_a_models_folder_that_is_there_is_taken(load, tmp_path, name):
     """A fine-tuned model in a folder next to the environments' folder needs no other name."""

@@ -23,7 +23,7 @@ from embedding_kit.settings.base import Distinct, Settings, allowed, optional, r
 from embedding_kit.settings.locations import location_of
 
 #: A folder of a model has one of these: sentence-transformers' own, an adapter alone, or a plain
-#: cross-encoder. The image's build asks for the same.
+#: cross-encoder.
 FOLDER_HOLDS = ("modules.json", "adapter_config.json", "config.json")
 #: File systems allow names of 255 bytes.
 _LONGEST = 200
