@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from os import urandom
-from types import MappingProxyType
 
 import orjson
 
@@ -29,11 +29,9 @@ class _Root(native.Embed):
 
     summary = 'Embed a text, or several. A body with "inputs" is answered as by POST /embed.'
 
-    def __init__(
-        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
-    ) -> None:
-        super().__init__(model, counterparts)
-        self._tei = tei.TeiEmbed(model)
+    @cached_property
+    def _tei(self) -> Operation:
+        return tei.TeiEmbed(self.model)
 
     def chosen(self, request: Request) -> Operation:
         tei_asked = is_given(request.body, "inputs", instead_of=("text", "texts"))

@@ -15,9 +15,8 @@ as Cohere's is and Jina's is not.
 Imported on demand: no embedding model pays for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,15 +28,7 @@ from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.openai import InfinityModels
-from embedder.http.apis.operation import (
-    Api,
-    Call,
-    Described,
-    Operation,
-    ServedModel,
-    is_given,
-    json_response,
-)
+from embedder.http.apis.operation import Api, Call, Described, Operation, is_given, json_response
 from embedder.http.apis.tei import Tei, described_model, timing_headers
 from embedder.http.http_types import Request, Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
@@ -98,11 +89,9 @@ class Rerank(ScoringOperation):
         "\"documents\" is answered in the shape of Cohere's and infinity's."
     )
 
-    def __init__(
-        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
-    ) -> None:
-        super().__init__(model, counterparts)
-        self._of_documents = InfinityRerank(model)
+    @cached_property
+    def _of_documents(self) -> Operation:
+        return InfinityRerank(self.model)
 
     def chosen(self, request: Request) -> Operation:
         has_documents = is_given(request.body, "documents", instead_of=("texts",))
