@@ -29,7 +29,6 @@ from embedding_kit.settings import (
     ServerSettings,
     SnapStart,
     VectorIndexSettings,
-    WatchSettings,
     load_source,
 )
 from embedding_kit.settings.api_gateway import check_front
@@ -42,7 +41,7 @@ from embedding_kit.settings.compatibility import (
     check_standby,
 )
 from embedding_kit.settings.index import check_dimension
-from embedding_kit.settings.ingest import check_chunks, check_ingest, check_prefixes, check_watch
+from embedding_kit.settings.ingest import check_chunks, check_ingest, check_prefixes
 from embedding_kit.settings.model import COMPANIONS, check_index, check_kind
 from embedding_kit.settings.ownership import (
     check_boundary,
@@ -140,9 +139,6 @@ class EnvironmentSettings(Settings):
     )
     ingest: IngestSettings | None = optional(
         "Documents in S3 that the index is kept equal to; none by default."
-    )
-    watch: WatchSettings | None = optional(
-        "A daily check that search over the documents still works; none by default."
     )
     server: ServerSettings | None = optional(
         "A long-lived server of the same model on Fargate; none by default."
@@ -319,8 +315,6 @@ class EnvironmentSettings(Settings):
         if self.callers.prefixes:
             ways = {"front": self.front, "server": self.server, "experiment": self.experiment}
             check_prefixes(ingest=self.ingest, index=self.index, ways=ways)
-        if self.watch is not None:
-            check_watch(self.watch, self.ingest)
         check_keys(self.encryption, self.existing, self.region)
         check_page_topic(self.alarms.page_topic, self.region)
         check_boundary(self.roles, self.account)

@@ -53,7 +53,6 @@ class EnvironmentStacks:
                 "LoadAlarm": index.loading if index else None,
                 "DocumentAlarms": index.ingestion if index else None,
                 STANDBY: index.standby_ingestion if index else None,
-                "WatchAlarms": index.watch if index else None,
                 "ServerAlarms": self.server.service if self.server else None,
                 "FrontAlarms": self.front.front if self.front else None,
             }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 
-from embedding_kit.ingestion import Ingestion, SearchWatch, document_bucket
+from embedding_kit.ingestion import Ingestion, document_bucket
 from embedding_kit.jobs import IndexLoading
 from embedding_kit.settings import IngestSettings, ModelSettings, VectorIndexSettings, load_source
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
@@ -19,7 +19,7 @@ class IndexStack(EnvironmentStack):
     """The vector index of one environment, and that of its standby model.
 
     What the settings do not ask for is None: loads without a folder of batch jobs, what keeps an
-    index equal to documents, the watch, and all of the standby model.
+    index equal to documents, and all of the standby model.
     """
 
     def __init__(
@@ -55,23 +55,11 @@ class IndexStack(EnvironmentStack):
         self.standby_index: IVectorIndex | None = None
         self.standby_ingestion: Ingestion | None = None
         self._bucket: s3.Bucket | None = None
-        self.watch: SearchWatch | None = None
         if ingest:
             if not ingest.source:
                 self._bucket = document_bucket(self, "Documents", key=self.key)
             self.ingestion = self._ingest(ingest, model, self.index)
             cdk.CfnOutput(self, "DocumentsUrl", value=self.ingestion.url)
-            if settings.watch:
-                self.watch = SearchWatch(
-                    self,
-                    "Watch",
-                    model=model,
-                    index=self.index,
-                    ingestion=self.ingestion,
-                    settings=settings.watch,
-                    hosting=self._hosting,
-                )
-                cdk.CfnOutput(self, "WatchFunctionName", value=self.watch.function.function_name)
         if settings.standby:
             self.standby_index = self.index.add_standby(settings.standby)
             cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)

@@ -7,7 +7,6 @@ from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEnd
 from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
 from embedding_kit.hosting import Hosting as Hosting
 from embedding_kit.ingestion import Ingestion as Ingestion
-from embedding_kit.ingestion import SearchWatch as SearchWatch
 from embedding_kit.jobs import EmbeddingBatch as EmbeddingBatch
 from embedding_kit.jobs import IndexLoading as IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
@@ -40,7 +39,6 @@ from embedding_kit.settings import ScheduledCapacity as ScheduledCapacity
 from embedding_kit.settings import ServerSettings as ServerSettings
 from embedding_kit.settings import SnapStart as SnapStart
 from embedding_kit.settings import VectorIndexSettings as VectorIndexSettings
-from embedding_kit.settings import WatchSettings as WatchSettings
 from embedding_kit.storage import ArtifactBucket as ArtifactBucket
 from embedding_kit.storage import EmbeddingRepository as EmbeddingRepository
 from embedding_kit.vector_index import IVectorIndex as IVectorIndex

@@ -11,7 +11,6 @@ from typing import Any
 from aws_cdk import Aws, Duration, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as stepfunctions
 from aws_cdk import aws_stepfunctions_tasks as tasks
@@ -69,43 +68,6 @@ class MapProgram:
     comment: str
 
 
-def job_function(
-    scope: Construct,
-    *,
-    model: ModelSettings,
-    handler: str,
-    description: str,
-    memory_mb: int,
-    name: str,
-    role: iam.IRole,
-    log_group: logs.ILogGroup,
-    hosting: Hosting,
-    reserved_concurrency: int | None = None,
-) -> lambda_.DockerImageFunction:
-    """Create a function of the image's target `batch`; see `DistributedJobs`."""
-    function = lambda_.DockerImageFunction(
-        scope,
-        "Function",
-        code=image_code(model, command=[handler], target="batch"),
-        architecture=lambda_.Architecture.ARM_64,
-        memory_size=memory_mb,
-        timeout=Duration.seconds(_TIMEOUT_SECONDS),
-        reserved_concurrent_executions=reserved_concurrency,
-        environment=logging_variables(name),
-        environment_encryption=hosting.environment_encryption,
-        role=role,
-        log_group=log_group,
-        logging_format=lambda_.LoggingFormat.JSON,
-        tracing=hosting.tracing,
-        **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
-        **{"description": description, **hosting.function_props},
-    )
-    reason = "Step Functions or the next day's run tries again."
-    acknowledge(function, "Serverless-LambdaDLQ", reason=reason)
-    acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
-    return function
-
-
 class DistributedJobs(Construct):
     """A function, and the state machine that runs it.
 
@@ -150,17 +112,13 @@ class DistributedJobs(Construct):
         self.keys = hosting.existing_keys if keys is None else keys
         role = function_role(self, self.log_group)
         self._grant(role)
-        self.function = job_function(
-            self,
+        self.function = self._make_function(
+            role,
             model=model,
-            handler=contract().handlers[program.job],
             description=f"{title} by {model.name}",
             memory_mb=memory_mb,
-            name=self.name,
-            role=role,
-            log_group=self.log_group,
-            hosting=hosting,
             reserved_concurrency=reserved_concurrency,
+            hosting=hosting,
         )
         self.state_machine = self._make_machine(
             self._definition(defaults, max_concurrency, worker or {}), hosting
@@ -169,6 +127,40 @@ class DistributedJobs(Construct):
     def _grant(self, role: iam.IRole) -> None:
         """Let the function's role read and write what the steps need."""
         raise NotImplementedError
+
+    def _make_function(
+        self,
+        role: iam.IRole,
+        *,
+        model: ModelSettings,
+        description: str,
+        memory_mb: int,
+        reserved_concurrency: int | None,
+        hosting: Hosting,
+    ) -> lambda_.DockerImageFunction:
+        """Create a function of the image's target `batch`."""
+        command = [contract().handlers[self._program.job]]
+        function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            code=image_code(model, command=command, target="batch"),
+            architecture=lambda_.Architecture.ARM_64,
+            memory_size=memory_mb,
+            timeout=Duration.seconds(_TIMEOUT_SECONDS),
+            reserved_concurrent_executions=reserved_concurrency,
+            environment=logging_variables(self.name),
+            environment_encryption=hosting.environment_encryption,
+            role=role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            tracing=hosting.tracing,
+            **vpc_properties(self, hosting, role, description=description, calls_aws=True),
+            **{"description": description, **hosting.function_props},
+        )
+        reason = "Step Functions or SQS tries again."
+        acknowledge(function, "Serverless-LambdaDLQ", reason=reason)
+        acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
+        return function
 
     def _definition(
         self, defaults: Mapping[str, Any], max_concurrency: int, worker: Mapping[str, Any]

@@ -1,7 +1,4 @@
-"""Documents of S3 in an index: events, a queue, a function, and a reconciliation each night.
-
-Another function compares the index with the documents each day.
-"""
+"""Documents of S3 in an index: events, a queue, a function, and a reconciliation each night."""
 
 from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_events as events
@@ -15,16 +12,15 @@ from aws_cdk import aws_scheduler_targets as scheduler_targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from embedding_kit.distributed_map import DistributedJobs, MapProgram, job_function
+from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
-from embedding_kit.function import function_role
-from embedding_kit.hosting import Hosting, make_log_group
+from embedding_kit.hosting import Hosting
 from embedding_kit.key_statements import publisher_statement
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.programs import contract
-from embedding_kit.settings import IngestSettings, ModelSettings, VectorIndexSettings, WatchSettings
+from embedding_kit.settings import IngestSettings, ModelSettings, VectorIndexSettings
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.ingest import RECORDS, SAMPLE, check_chunks
+from embedding_kit.settings.ingest import RECORDS, check_chunks
 from embedding_kit.settings.locations import Location
 from embedding_kit.storage import private_bucket
 from embedding_kit.vector_index import IVectorIndex
@@ -45,8 +41,6 @@ _VISIBLE_AGAIN = Duration.minutes(15)
 _ATTEMPTS = 5
 #: 3:00 UTC.
 _HOUR = "3"
-#: 4:00 UTC, an hour after the nightly comparison of all documents.
-_WATCH_HOUR = "4"
 
 
 class Ingestion(DistributedJobs):
@@ -69,13 +63,7 @@ class Ingestion(DistributedJobs):
         queue: The events that wait.
         dead_letters: Documents that cannot be read, with the reasons, and events that fail.
         url: The folder of the documents, `s3://BUCKET/PREFIX`.
-        location: The folder of the documents.
-        tags: Whether the tags of objects are metadata.
-        records: The folder of the records, in the same bucket.
-        keys: ARNs of the KMS keys of their bucket.
-        memory_mb: The function's memory.
-        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`. For the
-            other attributes, see `DistributedJobs`.
+        settings: The settings. For the other attributes, see `DistributedJobs`.
 
     Raises:
         ValueError: There is no folder and no bucket, or both are given.
@@ -97,7 +85,7 @@ class Ingestion(DistributedJobs):
         check_chunks(settings, model)
         hosting = hosting or Hosting()
         location, keys = settings.location, hosting.existing_keys
-        self.tags = settings.tags
+        self.settings = settings
         if (location is None) == (bucket is None):
             raise rule_error(
                 "documents are in one place",
@@ -108,18 +96,16 @@ class Ingestion(DistributedJobs):
             location = Location(bucket.bucket_name, "")
             keys = [bucket.encryption_key.key_arn] if bucket.encryption_key else []
         assert location  # noqa: S101 - for mypy
-        self.location, self._index = location, index
-        self.records = Location(location.bucket, RECORDS)
+        self._documents, self._index = location, index
         self.url = f"s3://{location.bucket}/{location.prefix}"
-        self.memory_mb = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
         super().__init__(
             scope,
             id,
             program=_PROGRAM,
             model=model,
             title="Documents embedded",
-            memory_mb=self.memory_mb,
-            location=self.records,
+            memory_mb=max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB),
+            location=Location(location.bucket, RECORDS),
             keys=keys,
             defaults={},
             max_concurrency=_CONCURRENCY,
@@ -139,7 +125,7 @@ class Ingestion(DistributedJobs):
             ),
         )
         self.dead_letters.grant_send_messages(self.function)
-        self.variable = Stack.of(self).to_json_string(
+        variable = Stack.of(self).to_json_string(
             {
                 "source": self.url,
                 "records": f"s3://{location.bucket}/{RECORDS}",
@@ -149,9 +135,14 @@ class Ingestion(DistributedJobs):
                 "overlap_tokens": settings.overlap_tokens,
                 "metadata": list(index_settings.metadata if index_settings else ()),
                 "tags": settings.tags,
+                **(
+                    {"questions": f"s3://{location.bucket}/{settings.questions}"}
+                    if settings.questions
+                    else {}
+                ),
             }
         )
-        self.function.add_environment(contract().variables["ingest"], self.variable)
+        self.function.add_environment(contract().variables["ingest"], variable)
         self.queue.grant_consume_messages(self.function)
         mapping = lambda_.EventSourceMapping(
             self,
@@ -188,16 +179,21 @@ class Ingestion(DistributedJobs):
         )
 
     def _grant(self, role: iam.IRole) -> None:
-        documents, records = objects(self.location), objects(self.records)
+        documents, records = objects(self._documents), objects(self._location)
         allow(role, ["s3:GetObject"], [documents], sid="ReadDocuments")
-        if self.tags:
+        if self.settings.tags:
             allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
         allow(role, ["s3:GetObject", "s3:PutObject"], [records], sid="WriteRecords")
+        bucket = self._location._replace(prefix="")
         # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-        allow_listing(role, "ListDocuments", self.records._replace(prefix=""))
-        allow_keys(role, "UseKeys", WRITE_KEY, self.keys, self.records)
+        allow_listing(role, "ListDocuments", bucket)
+        allow_keys(role, "UseKeys", WRITE_KEY, self.keys, self._location)
         self._index.grant_load(role)
         self._index.grant_edit(role)
+        if self.settings.questions:
+            questions = objects(bucket, self.settings.questions)
+            allow(role, ["s3:GetObject"], [questions], sid="ReadQuestions")
+            self._index.grant_query(role)
         acknowledge_wildcard(self, documents, reason="Any document is read.")
         acknowledge_wildcard(self, records, reason="A document's list is named by a hash.")
 
@@ -243,102 +239,3 @@ def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bu
     reason = "A log of accesses needs another bucket; CloudTrail has one."
     acknowledge(bucket, "AwsSolutions-S1", reason=reason)
     return bucket
-
-
-WATCH_HANDLER = "jobs.watch.handler.handler"
-#: Below the folder of records: `*` is the index.
-_LISTS, _REPORTS = "*/chunks/*", "*/watch/*"
-
-
-class SearchWatch(Construct):
-    """Says each day whether search still works, by samples of the index and of its documents.
-
-    Args:
-        model: The model of the index.
-        index: The index, which the function only reads.
-        ingestion: What keeps the index equal to the documents.
-        settings: The questions; none by default.
-        hosting: VPC, key and tracing of the function. Default: none of them.
-
-    Attributes:
-        function: The function; an event `{"step": "watch"}` runs it.
-        log_group: The function's log group.
-        namespace: The namespace of the function's own metrics, that of the ingestion.
-        settings: The settings.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        model: ModelSettings,
-        index: IVectorIndex,
-        ingestion: Ingestion,
-        settings: WatchSettings | None = None,
-        hosting: Hosting | None = None,
-    ) -> None:
-        super().__init__(scope, id)
-        self.settings = settings or WatchSettings()
-        self.namespace = ingestion.namespace
-        self.log_group = make_log_group(self, "Logs")
-        role = function_role(self, self.log_group)
-        self._grant(role, ingestion, index)
-        self.function = job_function(
-            self,
-            model=model,
-            handler=WATCH_HANDLER,
-            description=f"Watch of the search by {model.name}",
-            memory_mb=ingestion.memory_mb,
-            name=ingestion.name,
-            role=role,
-            log_group=self.log_group,
-            hosting=hosting or Hosting(),
-        )
-        self.function.add_environment(contract().variables["ingest"], ingestion.variable)
-        questions = self.settings.questions
-        watch = {
-            "sample": SAMPLE,
-            "questions": f"s3://{ingestion.location.bucket}/{questions}" if questions else None,
-        }
-        self.function.add_environment("EMBEDDING_WATCH", Stack.of(self).to_json_string(watch))
-        # The next day's run repeats a run that failed, and the alarm tells of it.
-        self.function.configure_async_invoke(retry_attempts=0)
-        # The scheduler's target may invoke every version.
-        versions = f"{self.function.function_arn}:*"
-        acknowledge_wildcard(self, versions, reason="The CDK's target grants it.")
-        reason = "An alarm tells of a run that fails."
-        acknowledge(self, "Serverless-LambdaAsyncFailureDestination", reason=reason)
-        # As the CDK's target would make it: another account's schedules cannot use the role.
-        account = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
-        scheduler_service = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=account)
-        starter = iam.Role(self, "Starter", assumed_by=scheduler_service)
-        scheduler.Schedule(
-            self,
-            "Daily",
-            description=f"Compares the index of {ingestion.name} with its documents",
-            schedule=scheduler.ScheduleExpression.cron(hour=_WATCH_HOUR, minute="0"),
-            target=scheduler_targets.LambdaInvoke(
-                self.function,
-                input=scheduler.ScheduleTargetInput.from_object({"step": "watch"}),
-                role=starter,
-            ),
-        )
-
-    def _grant(self, role: iam.IRole, ingestion: Ingestion, index: IVectorIndex) -> None:
-        """Let the function read documents, lists and the index, and write reports."""
-        records, questions = ingestion.records, self.settings.questions
-        documents, reports = objects(ingestion.location), objects(records, _REPORTS)
-        reads = [documents, objects(records, _LISTS), reports]
-        for each in reads:
-            acknowledge_wildcard(self, each, reason="Any document is read.")
-        if questions:
-            reads.append(objects(records._replace(prefix=""), questions))
-        allow(role, ["s3:GetObject"], reads, sid="ReadDocuments")
-        if ingestion.tags:
-            allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
-        allow(role, ["s3:PutObject"], [reports], sid="WriteReports")
-        # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-        allow_listing(role, "ListDocuments", records._replace(prefix=""))
-        allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
-        index.grant_read(role)

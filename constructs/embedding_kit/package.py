@@ -51,7 +51,6 @@ _OWN_FILES = {
         "jobs/rows.py",
         "jobs/steps.py",
         "jobs/storage.py",
-        "jobs/watch",
     ],
     "server": ["embedder/server", "server-requirements.txt"],
 }

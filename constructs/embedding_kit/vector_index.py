@@ -47,10 +47,6 @@ class IVectorIndex(Construct):
         """Grant permission to search, with filters and metadata, and to see the vector space."""
         return self._grant(grantee, (*_DESCRIBE, *_QUERY), READ_KEY)
 
-    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant permission to search, to list and read vectors, and to see the vector space."""
-        return self._grant(grantee, (*_DESCRIBE, *_QUERY, "s3vectors:ListVectors"), READ_KEY)
-
     def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to write vectors, and to record their vector space once.
 

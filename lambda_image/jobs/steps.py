@@ -165,8 +165,10 @@ class Steps:
     message: ClassVar[str]
     #: The name of the step that works on an item.
     item: ClassVar[str]
-    #: The metrics of an item: each with its unit, and its name in the step's result.
+    #: The metrics of an item, and those of the last step: each with its unit, and its name in the
+    #: step's result.
     metrics: ClassVar[Mapping[str, tuple[str, str]]]
+    final_metrics: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the job of `event["job"]`, with `event["defaults"]` for what it leaves out."""
@@ -196,9 +198,9 @@ def logged(
 ) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """Return Lambda's handler of the steps, `handler(event, context)`, which logs each step.
 
-    The metrics of an item are written if the result says that this run has `written` it. The
-    handler raises the errors of the steps. Their classes decide whether Step Functions tries again,
-    and `UnexpectedError` for any other.
+    The metrics of an item are written if the result says that this run has `written` it, and those
+    of the last step always. The handler raises the errors of the steps. Their classes decide
+    whether Step Functions tries again, and `UnexpectedError` for any other.
     """
 
     def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -224,6 +226,8 @@ def logged(
         # What an earlier run has written is not counted again.
         if result.get("written"):
             write_line(_record(settings, result, steps.metrics))
+        elif event["step"] == "finish" and steps.final_metrics:
+            write_line(_record(settings, result, steps.final_metrics))
         return result
 
     return handler

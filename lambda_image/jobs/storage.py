@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:  # types that exist only in the library's stubs
 #: How often the creation of a file is tried while other requests change it, and the first pause.
 _CREATIONS = 5
 _CONFLICT_SECONDS = 0.1
-#: Objects of one request of a listing.
-_PAGE = 1000
 
 
 class StoredFile(NamedTuple):
@@ -43,14 +40,6 @@ class StoredFile(NamedTuple):
     size: int
     #: Changes with the content.
     etag: str
-
-
-class ListedObject(NamedTuple):
-    """An object of S3 as a listing has it."""
-
-    key: str
-    #: The time of the last write, in seconds since 1970.
-    modified: float
 
 
 class StoredObject(NamedTuple):
@@ -82,23 +71,6 @@ class Folder:
                 for item in items
             ]
         yield from sorted(listed)
-
-    def after(self, start: str, count: int) -> list[ListedObject]:
-        """Return up to `count` objects after the key `start`, from the first one again in the end.
-
-        Each thousand takes a request.
-        """
-        with _explained(f"{self.name} cannot be listed"):
-            listed = list(islice(self._listed(start), count))
-            if start:
-                from_first = islice(self._listed(""), count - len(listed))
-                listed += takewhile(lambda item: item.key <= start, from_first)
-        return listed
-
-    def _listed(self, start: str) -> Iterator[ListedObject]:
-        for items in obstore.list(self._store, offset=start or None, chunk_size=_PAGE):
-            for item in items:
-                yield ListedObject(item["path"], item["last_modified"].timestamp())
 
     def folders(self) -> list[str]:
         """Return the names of the folders directly in this one, in order."""

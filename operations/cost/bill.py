@@ -60,7 +60,7 @@ def added_items(
 
     What it has is counted in its templates. Not included: data transfer, a key or web ACL of the
     customer's, NAT gateways, the VPC endpoints of a private API and of a server, free tiers; and
-    cents: zips, second versions during a release, the daily run of the watch.
+    cents: zips, second versions during a release, the nightly checks of an index.
     """
     bill = _Items(environment, resources, scenario, scenario.month)
     of_endpoint = (bill.monitoring(), bill.image(), bill.telemetry(), bill.api(), bill.network())

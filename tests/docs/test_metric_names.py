@@ -81,7 +81,6 @@ def test_every_metric_and_dimension_of_the_pages_exists(telemetry, monkeypatch, 
     from jobs.embed.run import EmbedSteps
     from jobs.ingest.run import DocumentSteps, ReconcileSteps
     from jobs.load.handler import LoadSteps
-    from jobs.watch.run import WatchSteps
 
     emitted = {
         *telemetry[0],
@@ -91,7 +90,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(telemetry, monkeypatch, 
         *LoadSteps.metrics,
         *DocumentSteps.metrics,
         *ReconcileSteps.metrics,
-        *WatchSteps.metrics,
+        *ReconcileSteps.final_metrics,
         *prometheus(),
     }
     named = {

@@ -7,10 +7,17 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
-from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
-from jobs.ingest.run import IngestSettings as FunctionSettings
+from embedding_kit import (
+    Hosting,
+    Ingestion,
+    IngestSettings,
+    PartAlarms,
+    VectorIndex,
+    VectorIndexSettings,
+)
+from jobs.ingest.run import IngestConfig, ReconcileSteps
 from jobs.steps import read_settings
-from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved, statements
+from tests.embedding_kit.roles import HOME, KEY, allowed, of_kind, only, resolved, statements
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 DOCS = "arn:aws:s3:::documents/docs"
@@ -23,16 +30,19 @@ def template(synthesize, model) -> Template:
     index = VectorIndexSettings(filterable=("lang",), non_filterable=("url",))
 
     def build(stack):
-        Ingestion(
+        ingestion = Ingestion(
             stack,
             "Ingestion",
             model=model,
             index=VectorIndex(stack, "Index", model=model, settings=index),
-            settings=IngestSettings(source="s3://documents/docs/", tags=True),
+            settings=IngestSettings(
+                source="s3://documents/docs/", tags=True, questions="_questions/golden.jsonl"
+            ),
             index_settings=index,
             name="test",
             hosting=Hosting(existing_keys=[f"{KEY}2222bbbb"]),
         )
+        PartAlarms(stack, "Alarms", part=ingestion)
 
     return synthesize(build)
 
@@ -41,9 +51,29 @@ def test_the_function_reads_its_settings(template):
     """The index's metadata keys are among them."""
     variables = only(template, "AWS::Lambda::Function")["Environment"]["Variables"]
     given = json.loads(resolved(variables["EMBEDDING_INGEST"]))
-    read = read_settings(FunctionSettings, given, name="EMBEDDING_INGEST")
+    read = read_settings(IngestConfig, given, name="EMBEDDING_INGEST")
     assert (read.source, read.records) == ("s3://documents/docs/", "s3://documents/_ingest/")
     assert (read.index, read.metadata, read.tags) == (INDEX, ("lang", "url"), True)
+    assert read.questions == "s3://documents/_questions/golden.jsonl"
+
+
+def test_the_alarms_of_the_nightly_checks_keep_their_state_until_the_next_night(template):
+    """Their metrics are those of the last step."""
+    alarms = [
+        alarm
+        for alarm in of_kind(template, "AWS::CloudWatch::Alarm")
+        if alarm["TreatMissingData"] == "ignore"
+    ]
+    (golden,) = (alarm for alarm in alarms if "MetricName" in alarm)
+    assert (golden["Threshold"], golden["ComparisonOperator"]) == (90, "LessThanThreshold")
+    (wrong,) = (alarm for alarm in alarms if "Metrics" in alarm)
+    read = {
+        metric["MetricStat"]["Metric"]["MetricName"]
+        for metric in wrong["Metrics"]
+        if "MetricStat" in metric
+    }
+    assert read | {golden["MetricName"]} == ReconcileSteps.final_metrics.keys()
+    assert (wrong["Threshold"], wrong["ComparisonOperator"]) == (0, "GreaterThanThreshold")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +126,9 @@ MAY = [
     ("IngestionRole", "s3:GetObjectTagging", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:ListBucket", "arn:aws:s3:::documents"),
     ("IngestionRole", "s3:PutObject", f"{RECORDS}/chunks/a.json"),
+    ("IngestionRole", "s3:GetObject", "arn:aws:s3:::documents/_questions/golden.jsonl"),
     ("IngestionRole", "s3vectors:PutVectors", INDEX),
+    ("IngestionRole", "s3vectors:QueryVectors", INDEX),
     ("IngestionRole", "s3vectors:DeleteVectors", INDEX),
     ("IngestionRole", "s3vectors:TagResource", INDEX),
 ]
@@ -107,7 +139,8 @@ MAY_NOT = [
     ("IngestionRole", "s3:DeleteObject", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:DeleteObject", f"{RECORDS}/chunks/a.json"),
     ("IngestionRole", "s3:GetObject", "arn:aws:s3:::documents/other/a.md"),
-    ("IngestionRole", "s3vectors:QueryVectors", INDEX),
+    ("IngestionRole", "s3:GetObject", "arn:aws:s3:::documents/_questions/other.jsonl"),
+    ("IngestionRole", "s3vectors:QueryVectors", f"{INDEX}2"),
     ("IngestionRole", "s3vectors:DeleteVectors", f"{INDEX}2"),
 ]
 
@@ -135,6 +168,20 @@ def test_the_key_of_the_kits_own_bucket_may_be_used(synthesize, model):
 def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
     """No document is ever changed."""
     assert allowed(template, MAY + MAY_NOT) == MAY
+
+
+def test_without_questions_no_index_is_searched(synthesize, model):
+    """The function may not, and there is no alarm on golden questions."""
+
+    def build(stack):
+        settings = IngestSettings(source="s3://documents/docs/")
+        index = VectorIndex(stack, "Index", model=model)
+        ingestion = Ingestion(stack, "Ingestion", model=model, index=index, settings=settings)
+        PartAlarms(stack, "Alarms", part=ingestion)
+
+    template = synthesize(build)
+    assert "s3vectors:QueryVectors" not in json.dumps(statements(template))
+    assert "GoldenFound" not in json.dumps(of_kind(template, "AWS::CloudWatch::Alarm"))
 
 
 @pytest.mark.parametrize("encrypted", [True, False])

@@ -23,8 +23,7 @@ class LocalS3:
     conflicts: int = 0
     #: The status for an object that does not exist. S3 sends 403 to a role that may not list it.
     missing: int = 404
-    #: The time of an object's last write and its attributes, by `bucket/key`, where a test says so.
-    modified: dict[str, str] = field(default_factory=dict)
+    #: The attributes of an object, by `bucket/key`.
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     #: The tags of an object, by `bucket/key`.
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -60,8 +59,7 @@ class _Handler(QuietHandler):
         if self.command == "PUT":
             self._write(self.read_body())
         elif "list-type" in query:
-            names = ("prefix", "delimiter", "start-after")
-            self._list(*(query.get(name, [""])[0] for name in names))
+            self._list(*(query.get(name, [""])[0] for name in ("prefix", "delimiter")))
         elif self.path.endswith("?tagging"):
             self._tags(self._path())
         else:
@@ -114,12 +112,12 @@ class _Handler(QuietHandler):
         )
         self._answer(200, f"<Tagging><TagSet>{tags}</TagSet></Tagging>".encode())
 
-    def _list(self, prefix: str, delimiter: str, start: str) -> None:
+    def _list(self, prefix: str, delimiter: str) -> None:
         bucket = self._path().strip("/")
         items, folders = "", set()
         for path, data in sorted(self.store.objects.items()):
             key = path.removeprefix(f"{bucket}/")
-            if key == path or not key.startswith(prefix) or key <= start:
+            if key == path or not key.startswith(prefix):
                 continue
             name, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
             if found:
@@ -128,7 +126,7 @@ class _Handler(QuietHandler):
             items += (
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
                 f"<ETag>{escape(_etag(data))}</ETag><LastModified>"
-                f"{parsedate_to_datetime(self.store.modified.get(path, DATE)):%FT%T.000Z}"
+                f"{parsedate_to_datetime(DATE):%FT%T.000Z}"
                 "</LastModified></Contents>"
             )
         items += "".join(
@@ -147,5 +145,4 @@ class _Handler(QuietHandler):
     def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         path = unquote(urlsplit(self.path).path).removeprefix("/")
         attributes = self.store.attributes.get(path, {})
-        modified = self.store.modified.get(path, DATE)
-        self.answer(status, body, Last_Modified=modified, **attributes, **headers)
+        self.answer(status, body, Last_Modified=DATE, **attributes, **headers)

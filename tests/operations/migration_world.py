@@ -28,7 +28,7 @@ from embedder.http.router import Router
 from embedding_kit.image_identity import index_id
 from jobs.ingest.run import (
     DocumentSteps,
-    IngestSettings,
+    IngestConfig,
     ReconcileSteps,
     entry,
     is_document,
@@ -297,7 +297,7 @@ class World:
         return Router(ServedModel(engine, opened))
 
     def _ingestion(self, arn: str, engine: Engine) -> Ingested:
-        settings = IngestSettings(
+        settings = IngestConfig(
             source="s3://documents/docs/",
             records="s3://documents/_ingest",
             index=arn,

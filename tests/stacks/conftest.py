@@ -38,7 +38,6 @@ from embedding_kit.settings import (
     ServerSettings,
     SnapStart,
     VectorIndexSettings,
-    WatchSettings,
 )
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
@@ -117,12 +116,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "ingest": INGEST,
     "standby": INGEST | {"standby": ModelSettings(name="BAAI/bge-small-en-v1.5")},
-    "watch": {
+    "questions": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
         # In a bucket of the kit's.
-        "ingest": IngestSettings(tags=True),
-        "watch": WatchSettings(questions="_watch/questions.jsonl"),
+        "ingest": IngestSettings(tags=True, questions="_questions/golden.jsonl"),
     },
     "server": {
         "observability": Observability(),
@@ -198,7 +196,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "index": VectorIndexSettings(),
         "ingest": IngestSettings(),
         "standby": ModelSettings(name="BAAI/bge-small-en-v1.5"),
-        "watch": WatchSettings(),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(
             emails=("ops@example.com",),

@@ -394,7 +394,7 @@ def _with_services(value: Any) -> Iterator[dict[str, Any]]:
             yield from _with_services(inner)
 
 
-@pytest.mark.parametrize("name", ["all-together", "server", "watch", "front"])
+@pytest.mark.parametrize("name", ["all-together", "server", "questions", "front"])
 def test_a_service_acts_for_this_account_alone(synthesized, name):
     """By the source's account or ARN, as another account's alarm or schedule has the same service.
 

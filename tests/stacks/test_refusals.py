@@ -248,14 +248,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"index": {}, "ingest": {"chunk_tokens": 50, "overlap_tokens": 26}},
         {"index": {}, "ingest": {"tags": True}},
         {"index": {"filterable": ["title"]}, "ingest": {}},
-        {"index": {}, "watch": {}},
-        DOCUMENTS | {"watch": {"questions": "a/q.jsonl"}},
-        {
-            "index": {},
-            "ingest": {"source": "s3://docs/_docs"},
-            "watch": {"questions": "_docs/q.jsonl"},
-        },
-        DOCUMENTS | {"watch": {"questions": "_watch/q.csv"}},
+        {"index": {}, "ingest": {"source": "s3://docs/a", "questions": "a/q.jsonl"}},
+        {"index": {}, "ingest": {"source": "s3://docs/_docs", "questions": "_docs/q.jsonl"}},
+        {"index": {}, "ingest": {"questions": "_questions/q.csv"}},
     ],
     "model": [
         {"reranker": {"name": "a/b", "index": "faq.json"}},
@@ -433,7 +428,7 @@ RIGHT: list[dict[str, Any]] = [
     {"reranker": {"name": "any/reranker"}, "function": {"truncate": "right"}},
     # Names that begin with _ are none of documents.
     *(
-        DOCUMENTS | {"watch": {"questions": key}}
+        {"index": {}, "ingest": {"source": "s3://docs/a", "questions": key}}
         for key in ("_watch/q.jsonl", "a/_watch/q.jsonl", "q.jsonl")
     ),
     *(

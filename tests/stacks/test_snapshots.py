@@ -39,7 +39,7 @@ SWITCHES = (
     "standby",
     "told",
     "vector-space-change",
-    "watch",
+    "questions",
     "watched",
     "weights",
     "zip",

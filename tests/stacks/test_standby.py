@@ -105,7 +105,7 @@ def test_a_second_model_that_falls_behind_is_noticed(pair):
     ]
     of_standby = {text.removeprefix("Standby: ") for text in alarms if text[:7] == "Standby"}
     assert of_standby == {text for text in alarms if text[:7] != "Standby"}
-    assert len(of_standby) == 4
+    assert len(of_standby) == 5
 
 
 def _searching(templates: dict[str, dict[str, Any]], stack: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The alarms and dashboard rows of batch jobs, loads into an index, documents and the watch."""
+"""The alarms and dashboard rows of batch jobs, loads into an index, and documents."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,11 +9,10 @@ from aws_cdk import aws_sqs as sqs
 
 from embedding_kit.distributed_map import DistributedJobs
 from embedding_kit.endpoint_metrics import computed, metric
-from embedding_kit.ingestion import Ingestion, SearchWatch
+from embedding_kit.ingestion import Ingestion
 from embedding_kit.jobs import EmbeddingBatch, IndexLoading
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.dashboard import cost_per_million_rows, graph, list_prices
-from embedding_kit.settings.ingest import THRESHOLDS
 
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
@@ -26,33 +25,8 @@ _definition = partial(
 _OLDEST_SECONDS = 3600
 #: Above it a job fails, unless it says otherwise.
 _REJECTED_PERCENT = 1
-#: Of the watch: name, metric, condition and advice.
-_SEARCH_ALARMS = (
-    (
-        "RecallLow",
-        "Recall",
-        "Nearest vectors that searches find below {:,g}%",
-        "The index misses more than S3 Vectors usually does",
-    ),
-    (
-        "GoldenQuestions",
-        "GoldenFound",
-        "Golden questions that find their document below {:,g}%",
-        "Documents are gone or changed, or others are nearer",
-    ),
-    (
-        "WrongVectors",
-        "WrongVectors",
-        "Wrong vectors in the sample above {:,g}",
-        "They are missing, of another model, with other metadata, or of no document",
-    ),
-    (
-        "ChangesNotIndexed",
-        "OldestChange",
-        "A change of a document is not in the index after {:,g} s",
-        "Events are lost, or the function that indexes documents fails",
-    ),
-)
+#: Below it, golden questions do not find their documents.
+_FOUND_PERCENT = 90
 
 
 def batch_widgets(batch: EmbeddingBatch) -> list[cloudwatch.IWidget]:
@@ -148,7 +122,7 @@ def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
 
 
 def ingest_widgets(ingestion: Ingestion, prefix: str) -> list[cloudwatch.IWidget]:
-    """Return the rows of the dashboard: documents, chunks, what waits, and the time it takes.
+    """Return the rows of the dashboard: documents, chunks, what waits, delays, and the sample.
 
     `prefix` begins the titles.
     """
@@ -175,6 +149,17 @@ def ingest_widgets(ingestion: Ingestion, prefix: str) -> list[cloudwatch.IWidget
             f"{prefix}Documents: seconds from event to index",
             delay.with_(statistic="p50"),
             delay.with_(statistic="p99", label="p99"),
+        ),
+        graph(f"{prefix}Search: wrong vectors of the sample", *_wrong(ingestion).values()),
+        *(
+            [
+                graph(
+                    f"{prefix}Search: golden questions that find their document, percent",
+                    _metric(ingestion, "GoldenFound", "Golden questions"),
+                )
+            ]
+            if ingestion.settings.questions
+            else []
         ),
     ]
 
@@ -209,47 +194,34 @@ def ingest_alarms(ingestion: Ingestion) -> Iterator[AlarmDefinition]:
         condition="Documents that the nightly comparison repaired above {:,g}",
         advice="After the first load, events are lost or fail: the index was stale until then",
     )
-
-
-def search_widgets(watch: SearchWatch) -> list[cloudwatch.IWidget]:
-    """Return the row of the dashboard: what searches find, what is wrong, and how old it is."""
-    return [
-        graph(
-            "Search: recall and golden questions, percent",
-            _metric(watch, "Recall", "Recall"),
-            _metric(watch, "GoldenFound", "Golden questions"),
-            right=[_metric(watch, "QueryDrift", "Drift of their similarity")],
-        ),
-        graph(
-            "Search: wrong vectors of the sample",
-            _metric(watch, "MissingVectors", "Missing"),
-            _metric(watch, "ForeignVectors", "Of another model"),
-            _metric(watch, "WrongMetadata", "Other metadata"),
-        ),
-        graph("Search: oldest change that is not indexed, s", _metric(watch, "OldestChange")),
-    ]
-
-
-def search_alarms(watch: SearchWatch) -> Iterator[AlarmDefinition]:
-    """List the alarms of the watch: few, as CloudWatch bills each. They last until the next run."""
-    for name, of, condition, advice in _SEARCH_ALARMS:
-        if of != "GoldenFound" or watch.settings.questions:
-            yield _definition(
-                name=name,
-                metric=_metric(watch, of),
-                threshold=THRESHOLDS[of],
-                below=of in {"Recall", "GoldenFound"},
-                missing=cloudwatch.TreatMissingData.IGNORE,
-                condition=condition,
-                advice=advice,
-            )
+    # The checks of the sample last until the next night.
     yield _definition(
-        name="WatchFailed",
-        metric=watch.function.metric_errors(statistic="Sum", period=_PERIOD),
+        name="WrongVectors",
+        metric=computed(
+            "missing + foreign + metadata", _wrong(ingestion), "Wrong vectors", period=_PERIOD
+        ),
         missing=cloudwatch.TreatMissingData.IGNORE,
-        condition="Failed runs of the watch above {:,g}",
-        advice="The function's log has the reason",
+        condition="Wrong vectors in the sample above {:,g}",
+        advice="They are missing, of another model, or with other metadata",
     )
+    if ingestion.settings.questions:
+        yield _definition(
+            name="GoldenQuestions",
+            metric=_metric(ingestion, "GoldenFound"),
+            threshold=_FOUND_PERCENT,
+            below=True,
+            missing=cloudwatch.TreatMissingData.IGNORE,
+            condition="Golden questions that find their document below {:,g}%",
+            advice="Documents are gone or changed, or others are nearer",
+        )
+
+
+def _wrong(ingestion: Ingestion) -> dict[str, cloudwatch.Metric]:
+    return {
+        "missing": _metric(ingestion, "MissingVectors", "Missing"),
+        "foreign": _metric(ingestion, "ForeignVectors", "Of another model"),
+        "metadata": _metric(ingestion, "WrongMetadata", "Other metadata"),
+    }
 
 
 def _oldest(ingestion: Ingestion) -> cloudwatch.Metric:
@@ -273,9 +245,7 @@ def _executions(jobs: DistributedJobs) -> list[cloudwatch.Metric]:
     ]
 
 
-def _metric(
-    jobs: DistributedJobs | SearchWatch, name: str, label: str | None = None
-) -> cloudwatch.Metric:
+def _metric(jobs: DistributedJobs, name: str, label: str | None = None) -> cloudwatch.Metric:
     """Return a metric that the function of the jobs writes."""
     dimensions = {"FunctionName": jobs.function.function_name}
     return metric(jobs.namespace, name, "Sum", label, dimensions).with_(period=_PERIOD)

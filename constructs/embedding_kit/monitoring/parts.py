@@ -17,7 +17,7 @@ from constructs import Construct
 
 from embedding_kit.endpoint_metrics import PERIOD, computed, metric, milliseconds, percent
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
-from embedding_kit.ingestion import Ingestion, SearchWatch
+from embedding_kit.ingestion import Ingestion
 from embedding_kit.jobs import EmbeddingBatch, IndexLoading
 from embedding_kit.monitoring.alarm_definitions import (
     MEMORY_PERCENT,
@@ -34,14 +34,12 @@ from embedding_kit.monitoring.jobs import (
     ingest_widgets,
     load_alarms,
     load_widgets,
-    search_alarms,
-    search_widgets,
 )
 from embedding_kit.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
 from embedding_kit.settings import AlarmSettings, Watch
 
 #: What has alarms and a row of the dashboard besides the endpoint.
-Part = EmbeddingBatch | IndexLoading | Ingestion | SearchWatch | EmbeddingService | EmbeddingRestApi
+Part = EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _API_4XX_PERCENT = 50
 #: The server's own limit on a request.
@@ -51,7 +49,7 @@ _SERVER_CPU_PERCENT = 90
 
 
 class PartAlarms(Construct):
-    """Alarms on batch jobs, loads of an index, documents, a watch, a server or a REST API.
+    """Alarms on batch jobs, loads of an index, documents, a server or a REST API.
 
     Each notifies a topic itself, without a composite alarm.
 
@@ -117,8 +115,6 @@ def _monitoring(
         return load_alarms(part), "", load_widgets(part)
     if isinstance(part, Ingestion):
         return ingest_alarms(part), f"{prefix}Documents", ingest_widgets(part, prefix)
-    if isinstance(part, SearchWatch):
-        return search_alarms(part), "Search", search_widgets(part)
     if isinstance(part, EmbeddingService):
         return server_alarms(part, settings), "Server", server_widgets(part)
     return front_alarms(part, settings), "API", front_widgets(part)

@@ -1,4 +1,4 @@
-"""Documents in S3 that an index is kept equal to, and a daily check of the search in them."""
+"""Documents in S3 that an index is kept equal to."""
 
 import re
 from collections.abc import Mapping
@@ -17,6 +17,11 @@ RECORDS = "_ingest/"
 _DEFAULT_TOKENS = 256
 #: The metadata keys that each chunk has.
 _OWN_KEYS = frozenset({"document", "headings", "tenant", "title"})
+#: Names that are no documents, as the function that indexes documents ignores them.
+_NO_DOCUMENT = re.compile(r"(^|/)[._]")
+_Questions = Annotated[
+    str, allowed("a key such as _questions/golden.jsonl", pattern=r"^[A-Za-z0-9!_.'()/-]+\.jsonl$")
+]
 
 
 class IngestSettings(Settings):
@@ -40,6 +45,11 @@ class IngestSettings(Settings):
         default=False,
         description="Whether documents have the values of their objects' tags as metadata. It "
         "takes a request to S3 for each document that is compared.",
+    )
+    questions: _Questions | None = optional(
+        "The key of a file with golden questions in the documents' bucket, with `query` and "
+        "`document` on each line, which the nightly comparison asks. It is no document itself, so "
+        "outside the folder of `source`, or with a name that begins with `_`."
     )
 
     @property
@@ -70,7 +80,7 @@ def check_prefixes(
 
 
 def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> None:
-    """Refuse documents without an index, in the folder of the records, or with its own keys."""
+    """Refuse documents without an index, with its keys, or among the records or questions."""
     if index is None:
         raise rule_error(
             "documents are searched in an index of S3 Vectors",
@@ -88,6 +98,14 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             "tags are values of the index's metadata keys",
             found="tags = true without such a key",
             allowed="keys in filterable or non_filterable of [index]",
+        )
+    folder = ingest.location.prefix if ingest.location else ""
+    key = ingest.questions or "_"
+    if key.startswith(folder) and not _NO_DOCUMENT.search(key.removeprefix(folder)):
+        raise rule_error(
+            "golden questions are no document",
+            found=f"questions = {key} in the folder of the documents",
+            allowed="a key such as _questions/golden.jsonl",
         )
     taken = sorted(_OWN_KEYS & set(index.metadata) - set(index.non_filterable))
     if taken:
@@ -116,45 +134,4 @@ def check_chunks(ingest: IngestSettings, model: ModelSettings) -> None:
             "chunks overlap by half at most",
             found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
             allowed=f"0 to {tokens // 2}",
-        )
-
-
-#: As the function that indexes documents ignores names.
-_NO_DOCUMENT = re.compile(r"(^|/)[._]")
-_Questions = Annotated[
-    str, allowed("a key such as _watch/questions.jsonl", pattern=r"^[A-Za-z0-9!_.'()/-]+\.jsonl$")
-]
-
-
-class WatchSettings(Settings):
-    """A daily comparison of the index with the documents of `[ingest]`; off without this table."""
-
-    questions: _Questions | None = optional(
-        "The key of the file with golden questions in the documents' bucket, with `query` and "
-        "`document` on each line. No document itself, so outside the folder of `[ingest]`, or with "
-        "a name that begins with `_`."
-    )
-
-
-#: Vectors, and documents, that a run compares.
-SAMPLE = 1000
-#: Of the alarms on the metrics: percent, percent, vectors and seconds.
-THRESHOLDS = {"Recall": 90.0, "GoldenFound": 90.0, "WrongVectors": 0.0, "OldestChange": 3600.0}
-
-
-def check_watch(watch: WatchSettings, ingest: IngestSettings | None) -> None:
-    """Refuse a watch without documents, and questions that would be a document."""
-    if ingest is None:
-        raise rule_error(
-            "the index is compared with the documents that it is made of",
-            found="[watch] without [ingest]",
-            allowed="both tables, or none of them",
-        )
-    folder = ingest.location.prefix if ingest.location else ""
-    key = watch.questions or "_"
-    if key.startswith(folder) and not _NO_DOCUMENT.search(key.removeprefix(folder)):
-        raise rule_error(
-            "golden questions are no document",
-            found=f"questions = {key} in the folder of [ingest]",
-            allowed="a key such as _watch/questions.jsonl",
         )

@@ -32,7 +32,6 @@ _NAMES = (
     "EMBEDDING_THREADS",
     "EMBEDDING_TRUNCATE",
     "EMBEDDING_VECTOR_INDEX",
-    "EMBEDDING_WATCH",
 )
 #: Variables of the command `embed`, which may be set in the same shell.
 _CLIENT_NAMES = {"EMBEDDING_BATCH", "EMBEDDING_INDEX_ARN", "EMBEDDING_INDEX_LOAD", "EMBEDDING_URL"}

@@ -9,7 +9,8 @@ and in any order: each run takes the object as it is, and the last one sees its 
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,13 +39,22 @@ _REQUEST_SECONDS = 400
 _PATIENCE_SECONDS = 20
 _ATTEMPTS = 5
 
+#: Metadata of chunks, with their texts, by the keys of their vectors.
+_Chunks = dict[str, dict[str, Any]]
+#: Text that changes with each write of an object, and the object's size in bytes.
+_ObjectVersion = tuple[str, int]
+
 
 class BusyDocumentError(UnavailableError):
     """Another run writes the chunks of the document."""
 
 
-class Counts(NamedTuple):
-    """What became of documents."""
+class ConflictError(Exception):
+    """The object, or the document's list, changed while a run worked on it."""
+
+
+class DocumentCounts(NamedTuple):
+    """Counts of documents that a run brought up to date."""
 
     documents: int = 0
     #: Chunks that the index has of them.
@@ -59,9 +69,9 @@ class Counts(NamedTuple):
     #: Refused documents that could not be reported.
     unsent: int = 0
 
-    def plus(self, other: "Counts") -> "Counts":
+    def plus(self, other: "DocumentCounts") -> "DocumentCounts":
         """Return the sums."""
-        return Counts(*map(sum, zip(self, other, strict=True)))
+        return DocumentCounts(*map(sum, zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +91,60 @@ class DocumentList:
     refused: str | None = None
 
 
+class DocumentWrite:
+    """The changes of one run to the chunks of a document, each in its list before in the index.
+
+    `current` is the list, and `etag` that of the object that the run knows: a list that another run
+    has written meanwhile is a `ConflictError`.
+    """
+
+    def __init__(
+        self,
+        current: DocumentList,
+        etag: str,
+        *,
+        lists: Folder,
+        index: IndexClient,
+        now: Callable[[], float],
+    ) -> None:
+        self._current, self._etag = current, etag
+        self._lists, self._index, self._now = lists, index, now
+
+    def claim(self) -> None:
+        """Let others wait for this run from now on."""
+        self._current = replace(self._current, until=self._now() + _LEASE_SECONDS)
+        self._write(self._current)
+
+    def release(self) -> None:
+        """Let the next run begin at once."""
+        with suppress(ConflictError):
+            self._write(replace(self._current, until=0.0))
+
+    def put(self, names: Sequence[str], vectors: Sequence[bytes]) -> None:
+        """Write chunks with these names to the index."""
+        self.claim()
+        self._index.put(vectors)
+        self._current = replace(self._current, present=[*self._current.present, *names])
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete chunks from the index."""
+        if self._current.until < self._now() + _REQUEST_SECONDS:
+            self.claim()
+        self._index.delete(names)
+
+    def settle(self, final: DocumentList | None) -> None:
+        """Write the list of a document that is up to date, None for one without an object."""
+        self._write(final)
+
+    def _write(self, listed: DocumentList | None) -> None:
+        # Without a chunk in the index it is empty: S3's conditions protect what exists.
+        data = orjson.dumps(asdict(listed)) if listed else b""
+        etag = self._lists.replace(list_name(self._current.key), data, self._etag)
+        if etag is None:
+            raise ConflictError
+        self._etag = etag
+
+
 class DocumentIndex:
     """The documents of the folder `source` in an index, with their lists in the folder `lists`.
 
@@ -88,6 +152,10 @@ class DocumentIndex:
         metadata: The metadata keys of the index, which documents may have values of.
         refuse: Reports the key of a document that cannot be read, and the reason, once its list is
             written; returns whether that was possible.
+
+    Attributes:
+        index: The index.
+        now: The clock.
 
     Raises:
         VectorSpaceError: If the index has the vectors of another model.
@@ -110,12 +178,17 @@ class DocumentIndex:
         space = engine.vector_space(self._dimension)
         self._non_filterable = index.claim(space).non_filterable
         self._engine, self._chunker = engine, chunker
-        self._source, self._lists, self._index = source, lists, index
+        self._source, self._lists, self.index = source, lists, index
         self._metadata, self._refuse = metadata, refuse
         self.now, self._sleep = now, sleep
         self._settings = digest(_FORMAT, space, chunker.settings, sorted(metadata))[:12]
 
-    def update(self, key: str, *, deadline: float) -> Counts:
+    @property
+    def prompt(self) -> str | None:
+        """The prompt that chunks are embedded with."""
+        return self._chunker.prompt
+
+    def update(self, key: str, *, deadline: float) -> DocumentCounts:
         """Make the index's chunks of a document those of its object; without one, delete them.
 
         After the `deadline`, in seconds since 1970, no more work begins.
@@ -126,120 +199,110 @@ class DocumentIndex:
                 goes on where this one ended.
         """
         for _ in range(_ATTEMPTS):
-            done = self._attempt(key, deadline)
-            if done is not None:
-                return done
+            with suppress(ConflictError):
+                return self._attempt(key, deadline)
         raise BusyDocumentError("Other runs change the list of this document.")
 
-    def unchanged(self, key: str) -> Counts | None:
+    def unchanged(self, key: str) -> DocumentCounts | None:
         """Return the counts of a document whose chunks are in the index; None if there is work.
 
         It only reads, so that it may run for many documents at a time.
         """
-        listed, _ = self._listed(key, list_name(key))
-        return self._done(listed, self._source.version(key))
+        return self._done(self.list_of(key), self._source.version(key))
 
-    def chunks(self, key: str, size: int) -> dict[str, dict[str, Any]]:
-        """Return the chunks of an object of a size in bytes; see `read_chunks`."""
-        return read_chunks(
-            self._source,
-            key,
-            size,
-            self._chunker,
-            wanted=self._metadata,
-            non_filterable=self._non_filterable,
-        )
+    def list_of(self, key: str) -> DocumentList:
+        """Return the list of a document, an empty one if it has none."""
+        return self._listed(key)[0]
+
+    def chunks_now(self, key: str) -> _Chunks:
+        """Return the chunks that a document should have in the index: none if it cannot be read."""
+        return self._chunks(key, self._source.version(key))[0]
 
     def key_of(self, name: str) -> str | None:
         """Return the document of a list; None if nothing of it is in the index."""
         listed = read_list(self._lists.read_object(name))
         return listed.key if listed else None
 
-    def _attempt(self, key: str, deadline: float) -> Counts | None:
-        """Run once; None if another run has written the list meanwhile."""
-        list_key = list_name(key)
-        listed, etag = self._settled(key, list_key)
-        found = self._source.version(key)
-        done = self._done(listed, found)
-        if done is not None:
-            return done
-        chunks: dict[str, dict[str, Any]] = {}
-        reason = None
-        try:
-            if found is not None:
-                chunks = self.chunks(key, found[1])
-        except RefusedDocumentError as error:
-            reason = str(error)
-        if self._source.version(key) != found:
-            return None
+    def embed(self, texts: Sequence[str], prompt: str | None) -> npt.NDArray[np.float32]:
+        """Embed texts, cut to what the model takes, with a prompt if the model has it."""
+        limits = self._engine.limits
+        inputs = Inputs(texts=[text[: limits.max_characters] for text in texts])
+        request = EmbedRequest(
+            inputs,
+            prompt=prompt if prompt in limits.prompts else None,
+            dimensions=self._dimension,
+            truncate="right",
+        )
+        return self._engine.embed_request(request).vectors
 
-        def write(listed: DocumentList | None) -> bool:
-            """Replace the list that this run knows; False if another run has written it.
-
-            Without a chunk in the index it is empty: S3's conditions protect what exists.
-            """
-            nonlocal etag
-            data = orjson.dumps(asdict(listed)) if listed else b""
-            written = self._lists.replace(list_key, data, etag)
-            etag = written or ""
-            return written is not None
-
+    def _attempt(self, key: str, deadline: float) -> DocumentCounts:
+        listed, etag = self._settled(key)
+        version = self._source.version(key)
+        counts = self._done(listed, version)
+        if counts is not None:
+            return counts
+        chunks, reason = self._chunks(key, version)
+        if self._source.version(key) != version:
+            raise ConflictError
         known = dict.fromkeys([*listed.present, *listed.possible])
         present = [name for name in listed.present if name in chunks]
-        there = set(present)
-        missing = [name for name in chunks if name not in there]
+        indexed = set(present)
+        missing = [name for name in chunks if name not in indexed]
         stale = [name for name in known if name not in chunks]
         current = DocumentList(key=key, present=present, possible=[*known, *missing])
+        write = DocumentWrite(current, etag, lists=self._lists, index=self.index, now=self.now)
         # A chunk with other metadata has another key, and the vector of its text.
-        old = self._index.read(stale) if missing else []
-        known_texts = {vector.metadata.get("text"): vector.numbers for vector in old}
+        earlier = self.index.read(stale) if missing else []
+        vectors_by_text = {vector.metadata.get("text"): vector.numbers for vector in earlier}
         embedded = 0
         for start in range(0, len(missing), _SLICE):
             names = missing[start : start + _SLICE]
             if self.now() > deadline:
-                write(replace(current, until=0.0))
+                write.release()
                 raise UnavailableError("There is no time left; the next run goes on.")
-            vectors, new = self._vectors({name: chunks[name] for name in names}, known_texts)
+            vectors, new = self._vectors({name: chunks[name] for name in names}, vectors_by_text)
             embedded += new
-            current = replace(current, until=self.now() + _LEASE_SECONDS)
-            if not write(current):
-                return None
-            self._index.put(vectors)
-            current = replace(current, present=[*current.present, *names])
+            write.put(names, vectors)
         if stale:
-            if current.until < self.now() + _REQUEST_SECONDS:
-                current = replace(current, until=self.now() + _LEASE_SECONDS)
-                if not write(current):
-                    return None
-            self._index.delete(stale)
-        version = self._version(found)
-        final = DocumentList(key=key, version=version, present=list(chunks), refused=reason)
-        if not write(final if found else None):
-            return None
+            write.delete(stale)
+        final = DocumentList(
+            key=key, version=self._version(version), present=list(chunks), refused=reason
+        )
+        write.settle(final if version else None)
         changed = int(bool(missing or stale))
         refused = int(reason is not None)
         # Last: what cannot be reported is not compared again each night.
         unsent = int(reason is not None and not self._refuse(key, reason))
-        return Counts(1, len(chunks), changed, embedded, len(stale), refused, unsent=unsent)
+        return DocumentCounts(1, len(chunks), changed, embedded, len(stale), refused, unsent=unsent)
 
-    def _version(self, found: tuple[str, int] | None) -> str:
-        return f"{found[0]} {self._settings}" if found else ""
+    def _chunks(self, key: str, version: _ObjectVersion | None) -> tuple[_Chunks, str | None]:
+        """Return the chunks of an object by their keys, and the reason if it cannot be read."""
+        if version is None:
+            return {}, None
+        keys = {"wanted": self._metadata, "non_filterable": self._non_filterable}
+        try:
+            return read_chunks(self._source, key, version[1], self._chunker, **keys), None
+        except RefusedDocumentError as error:
+            return {}, str(error)
 
-    def _done(self, listed: DocumentList, found: tuple[str, int] | None) -> Counts | None:
-        """Return the counts of a list, if it is of the object that was found; else None."""
-        if listed.version != self._version(found) or listed.possible:
+    def _version(self, version: _ObjectVersion | None) -> str:
+        return f"{version[0]} {self._settings}" if version else ""
+
+    def _done(self, listed: DocumentList, version: _ObjectVersion | None) -> DocumentCounts | None:
+        """Return the counts of a list, if it is of this version of the object; else None."""
+        if listed.version != self._version(version) or listed.possible:
             return None
-        return Counts(1, len(listed.present), refused=int(listed.refused is not None))
+        return DocumentCounts(1, len(listed.present), refused=int(listed.refused is not None))
 
-    def _listed(self, key: str, list_key: str) -> tuple[DocumentList, str]:
-        found = self._lists.read_object(list_key)
-        return read_list(found) or DocumentList(key=key), found.etag if found else ""
+    def _listed(self, key: str) -> tuple[DocumentList, str]:
+        stored = self._lists.read_object(list_name(key))
+        return read_list(stored) or DocumentList(key=key), stored.etag if stored else ""
 
-    def _settled(self, key: str, list_key: str) -> tuple[DocumentList, str]:
+    def _settled(self, key: str) -> tuple[DocumentList, str]:
         """Return the list of a document and its ETag, once no other run writes the index."""
         end = self.now() + _PATIENCE_SECONDS
         while True:
-            listed, etag = self._listed(key, list_key)
+            listed, etag = self._listed(key)
             if listed.until <= self.now():
                 return listed, etag
             if self.now() >= end:
@@ -247,19 +310,19 @@ class DocumentIndex:
             self._sleep(0.5)
 
     def _vectors(
-        self, chunks: Mapping[str, Mapping[str, Any]], there: Mapping[Any, npt.NDArray[np.float32]]
+        self, chunks: _Chunks, vectors_by_text: Mapping[Any, npt.NDArray[np.float32]]
     ) -> tuple[list[bytes], int]:
         """Return vectors as S3 Vectors takes them, and how many texts were embedded for them.
 
-        `there` has vectors of the index by their texts.
+        `vectors_by_text` are in the index.
         """
-        every = dict.fromkeys(metadata["text"] for metadata in chunks.values())
-        texts = [text for text in every if text not in there]
+        all_texts = dict.fromkeys(metadata["text"] for metadata in chunks.values())
+        texts = [text for text in all_texts if text not in vectors_by_text]
         request = EmbedRequest(
             Inputs(texts=texts), prompt=self._chunker.prompt, dimensions=self._dimension
         )
         embedded = self._engine.embed_request(request).vectors if texts else ()
-        vectors = {**there, **dict(zip(texts, embedded, strict=True))}
+        vectors = {**vectors_by_text, **dict(zip(texts, embedded, strict=True))}
         items = [
             encode(name, vectors[metadata["text"]], metadata, non_filterable=self._non_filterable)
             for name, metadata in chunks.items()
@@ -275,9 +338,9 @@ def list_name(key: str) -> str:
     return f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
-def read_list(found: StoredObject | None) -> DocumentList | None:
+def read_list(stored: StoredObject | None) -> DocumentList | None:
     """Return a list; None without one, and of one of a document that is gone."""
-    return DocumentList(**orjson.loads(found.data)) if found and found.data else None
+    return DocumentList(**orjson.loads(stored.data)) if stored and stored.data else None
 
 
 def is_key_of(name: str, metadata: Mapping[str, Any]) -> bool:

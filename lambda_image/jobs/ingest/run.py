@@ -29,8 +29,9 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError
-from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
+from jobs.ingest.document_index import BusyDocumentError, DocumentCounts, DocumentIndex, list_name
 from jobs.ingest.documents import RefusedDocumentError, digest
+from jobs.ingest.index_check import IndexCheck
 from jobs.load.index_client import IndexClient
 from jobs.steps import Frame, Steps, UnexpectedError, given_settings, read_variable, write_line
 from jobs.storage import Folder, StoredObject, open_folder
@@ -49,6 +50,8 @@ _GROUP_BYTES = 256 * 1024
 _READERS = 32
 #: How long a child of the map begins new work; it has 280 seconds.
 _SECONDS = 220
+#: How long the last step embeds a sample; it has 900 seconds.
+_CHECK_SECONDS = 780
 #: As in batch jobs: the names that are no documents.
 _IGNORED = re.compile(r"(^|/)[._]|/$")
 #: Before Lambda ends the function: the last slice of chunks and its request must fit.
@@ -64,7 +67,7 @@ _LETTER_PAUSE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestSettings:
+class IngestConfig:
     """What the function works on: the variable `EMBEDDING_INGEST`, as JSON."""
 
     #: The folder of the documents, `s3://bucket/prefix/`.
@@ -81,6 +84,8 @@ class IngestSettings:
     metadata: tuple[str, ...] = ()
     #: Whether documents have the values of their objects' tags too.
     tags: bool = False
+    #: The file with golden questions, `s3://bucket/key`.
+    questions: str | None = None
 
 
 class DocumentSteps(Steps):
@@ -117,7 +122,7 @@ class DocumentSteps(Steps):
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             raise BatchError("A message must be an event of S3 from EventBridge.") from None
         inner = key.removeprefix(self._prefix)
-        counts = Counts()
+        counts = DocumentCounts()
         if key.startswith(self._prefix) and is_document(inner):
             counts = self._documents.update(inner, deadline=event["deadline"])
         written = bool(counts.changed or counts.refused)
@@ -125,7 +130,7 @@ class DocumentSteps(Steps):
         return {"key": key, **_result(counts), "written": written, "seconds": seconds}
 
 
-def _result(counts: Counts) -> dict[str, Any]:
+def _result(counts: DocumentCounts) -> dict[str, Any]:
     """Return counts as a step's result; CloudWatch bills a metric only where it has values."""
     return counts._asdict() | {"unsent": counts.unsent or None}
 
@@ -188,11 +193,23 @@ class ReconcileSteps(Steps):
         "DeletedChunks": ("Count", "deleted"),
         "UnsentLetters": ("Count", "unsent"),
     }
+    final_metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "MissingVectors": ("Count", "missing"),
+        "ForeignVectors": ("Count", "foreign"),
+        "WrongMetadata": ("Count", "wrong_metadata"),
+        "GoldenFound": ("Percent", "golden_found"),
+    }
 
     def __init__(
-        self, documents: DocumentIndex, *, source: Folder, lists: Folder, records: str
+        self,
+        documents: DocumentIndex,
+        check: IndexCheck,
+        *,
+        source: Folder,
+        lists: Folder,
+        records: str,
     ) -> None:
-        self._documents = documents
+        self._documents, self._check = documents, check
         self._source, self._lists, self._records = source, lists, records
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +226,7 @@ class ReconcileSteps(Steps):
         group = Group(**event["group"])
         output = open_folder(event["folder"])
         deadline = self._documents.now() + _SECONDS
-        counts = Counts()
+        counts = DocumentCounts()
         with ThreadPoolExecutor(_READERS) as pool:
             keys = [*group.keys, *filter(None, pool.map(self._documents.key_of, group.lists))]
             compared = list(pool.map(self._documents.unchanged, keys))
@@ -220,19 +237,21 @@ class ReconcileSteps(Steps):
             try:
                 counts = counts.plus(self._documents.update(key, deadline=deadline))
             except BusyDocumentError:
-                counts = counts.plus(Counts(documents=1, busy=1))
+                counts = counts.plus(DocumentCounts(documents=1, busy=1))
         written = output.create(group.done_key, orjson.dumps(counts._asdict()))
         return {"group": group.number, **_result(counts), "written": written}
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Check that no group of `event["folder"]` is missing, and write the sums."""
-        folder = event["folder"]
+        """Check that no group of `event["folder"]` is missing, and the index; write the results."""
+        folder, deadline = event["folder"], self._documents.now() + _CHECK_SECONDS
         _, items = FRAME.read_plan(folder, items=True)
-        groups, total = [Group(**item) for item in items], Counts()
+        groups, total = [Group(**item) for item in items], DocumentCounts()
         for counts in FRAME.counts(folder, groups, lambda read, key: orjson.loads(read.read(key))):
-            total = total.plus(Counts(**counts))
-        FRAME.finish(folder, total._asdict(), rejected=0, rows=0, allowed=100)
-        return {"folder": folder, **total._asdict()}
+            total = total.plus(DocumentCounts(**counts))
+        keys = [key for group in groups for key in group.keys]
+        result = {**total._asdict(), **self._check.run(keys, deadline=deadline)}
+        FRAME.finish(folder, result, rejected=0, rows=0, allowed=100)
+        return {"folder": folder, **result}
 
     def _groups(self) -> Iterator[Group]:
         """Yield all documents in groups, then the lists of documents that are gone."""
@@ -310,13 +329,13 @@ class TaggedFolder(Folder):
         return sorted(tag for tag in tags if tag[0].lower() in self._wanted)
 
 
-def start() -> tuple[EmbedderSettings, IngestSettings, Engine]:
+def start() -> tuple[EmbedderSettings, IngestConfig, Engine]:
     """Return the settings of the process's environment, and the model, which takes its time.
 
     A handler calls it when it is imported, once for each execution environment.
     """
     settings = EmbedderSettings.from_env(os.environ)
-    ingest = read_variable(IngestSettings, "EMBEDDING_INGEST")
+    ingest = read_variable(IngestConfig, "EMBEDDING_INGEST")
     engine = Engine.load(
         load_artifact(settings.artifact),
         threads=settings.threads,
@@ -326,7 +345,7 @@ def start() -> tuple[EmbedderSettings, IngestSettings, Engine]:
 
 
 def open_documents(
-    settings: IngestSettings,
+    settings: IngestConfig,
     engine: Engine,
     *,
     send: Callable[[str], object],
@@ -353,11 +372,17 @@ def open_documents(
     prefix = settings.source.removeprefix("s3://").rstrip("/").partition("/")[2]
     return (
         DocumentSteps(documents, prefix=f"{prefix}/" if prefix else "", now=now),
-        ReconcileSteps(documents, source=source, lists=lists, records=f"{records}/reconcile"),
+        ReconcileSteps(
+            documents,
+            IndexCheck(documents, questions=settings.questions),
+            source=source,
+            lists=lists,
+            records=f"{records}/reconcile",
+        ),
     )
 
 
-def source_of(settings: IngestSettings) -> Folder:
+def source_of(settings: IngestConfig) -> Folder:
     """Return the folder of the documents, with their tags if these are metadata."""
     if not settings.tags:
         return open_folder(settings.source)
@@ -366,13 +391,13 @@ def source_of(settings: IngestSettings) -> Folder:
     return TaggedFolder(settings.source, wanted=settings.metadata, region=region)
 
 
-def records_of(settings: IngestSettings) -> str:
+def records_of(settings: IngestConfig) -> str:
     """Return the folder of an index's lists and reports; another index begins with none."""
     name = hashlib.sha256(settings.index.encode()).hexdigest()[:12]
     return f"{settings.records.rstrip('/')}/{name}"
 
 
-def chunker_of(settings: IngestSettings, engine: Engine) -> Chunker:
+def chunker_of(settings: IngestConfig, engine: Engine) -> Chunker:
     """Return what divides the documents; `InvalidFieldError` if the model takes no such chunks."""
     return Chunker(
         engine.request_tokenizer, tokens=settings.chunk_tokens, overlap=settings.overlap_tokens

@@ -41,10 +41,6 @@ _PASSING = {
 }
 #: Keys of one `GetVectors`.
 _MAX_GET = 100
-#: The most segments that a listing of an index is divided into.
-SEGMENTS = 16
-#: Keys of one page of `ListVectors`.
-_MAX_LIST = 1000
 #: Keys of one `DeleteVectors`.
 _MAX_DELETE = 500
 _MAX_ID = 1024
@@ -181,14 +177,6 @@ class IndexClient:
     def existing(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a vector."""
         return {vector["key"] for vector in self._get(keys)}
-
-    def keys(self, segment: int) -> Iterator[str]:
-        """Yield the keys of a segment, from 0 to `SEGMENTS` - 1; it raises errors as `read`."""
-        listing = {"segmentCount": SEGMENTS, "segmentIndex": segment, "maxResults": _MAX_LIST}
-        pages = self._client.get_paginator("list_vectors").paginate(indexArn=self.arn, **listing)
-        with _explained():
-            for page in pages:
-                yield from (vector["key"] for vector in page["vectors"])
 
     def read(self, keys: Sequence[str]) -> list[StoredVector]:
         """Return the vectors of those keys that have one."""

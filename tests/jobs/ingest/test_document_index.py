@@ -143,7 +143,7 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
     assert list(world.found().values()) == ["first words"]
 
 
-@pytest.mark.parametrize("place", ["chunks", "_vectors"])
+@pytest.mark.parametrize("place", ["_chunks", "_vectors"])
 @pytest.mark.parametrize("earlier", [None, "earlier words"])
 def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
     """When it continues, another run has replaced its object or its list."""
@@ -168,13 +168,13 @@ def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
     """A run that is out of time keeps its writes, and the next run continues from them."""
     monkeypatch.setattr(document_index, "_SLICE", 2)
     world.put("a.jsonl", "\n".join(f'{{"text": "row {n}"}}' for n in range(6)))
-    real = world.documents._index.put
+    real = world.documents.index.put
 
     def slow(vectors):
         real(vectors)
         world.clock[0] += 100
 
-    monkeypatch.setattr(world.documents._index, "put", slow)
+    monkeypatch.setattr(world.documents.index, "put", slow)
     with pytest.raises(UnavailableError, match="no time left"):
         world.documents.update("a.jsonl", deadline=world.clock[0] + 150)
     assert len(world.index.vectors) == 4
@@ -201,7 +201,7 @@ def test_others_wait_until_a_deletion_has_ended(world, monkeypatch):
     """After a slow write, the time that the list says is renewed before chunks are deleted."""
     world.add("a.md", "first words")
     world.put("a.md", "other words")
-    index, until = world.documents._index, []
+    index, until = world.documents.index, []
     put, delete = index.put, index.delete
 
     def slow(vectors):

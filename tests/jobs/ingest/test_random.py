@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from jobs.ingest.document_index import Counts
+from jobs.ingest.document_index import DocumentCounts
 from jobs.load.index_client import StoredVector
 from tests.jobs.ingest.conftest import SETTINGS, TAGGED, KilledError, World, paragraphs
 
@@ -84,7 +84,7 @@ def test_a_reconciliation_makes_the_index_the_chunks_of_the_bucket(world, seed):
 @pytest.mark.slow
 def test_ten_thousand_documents_are_put_changed_renamed_and_deleted_at_random(world, monkeypatch):
     """As above; requests of botocore, half of the time, become calls of the index."""
-    client = world.documents._index
+    client = world.documents.index
 
     def put(vectors: list[bytes]) -> None:
         world.index.put([json.loads(vector) for vector in vectors])
@@ -110,7 +110,7 @@ def test_a_step_compares_documents_at_the_same_time(world, monkeypatch):
     world.reconcile()
     barrier, real = threading.Barrier(8), world.documents.unchanged
 
-    def together(key: str) -> Counts | None:
+    def together(key: str) -> DocumentCounts | None:
         barrier.wait(60)
         return real(key)
 

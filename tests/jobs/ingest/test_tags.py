@@ -53,15 +53,15 @@ def test_a_comparison_finds_tags_after_a_lost_event(world):
 def test_tags_that_change_while_a_document_is_read_are_read_again(world, monkeypatch):
     """The chunks are never those of earlier tags."""
     world.put("a.md", "words")
-    real = world.documents.chunks
+    real = world.documents._chunks
 
     def overtaken(*given):
-        monkeypatch.setattr(world.documents, "chunks", real)
+        monkeypatch.setattr(world.documents, "_chunks", real)
         found = real(*given)
         world.tag("a.md", lang="de")
         return found
 
-    monkeypatch.setattr(world.documents, "chunks", overtaken)
+    monkeypatch.setattr(world.documents, "_chunks", overtaken)
     assert world.handle(world.event("a.md")) == []
     assert metadata(world, "lang") == ["de"]
 

@@ -1,1 +1,0 @@
-"""Says whether search still works: compares an index with its documents, by samples."""
