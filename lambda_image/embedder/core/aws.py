@@ -216,7 +216,7 @@ def sign(
     return signed
 
 
-class MissingCredentialsError(Exception):
+class RoleCredentialsError(Exception):
     """There are no credentials, or the endpoint did not give them."""
 
 
@@ -240,7 +240,7 @@ class CredentialsProvider:
         self._asking = threading.Lock()
 
     def get(self) -> Credentials:
-        """Return the credentials to sign with, or raise `MissingCredentialsError`."""
+        """Return the credentials to sign with, or raise `RoleCredentialsError`."""
         environ = self._environ
         access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret:
@@ -263,7 +263,7 @@ class CredentialsProvider:
             temporary = self._temporary
             if temporary is None or temporary is old:
                 temporary = self._temporary = self._asked()
-        except MissingCredentialsError:
+        except RoleCredentialsError:
             # The endpoint may fail for a moment, and these are still valid.
             if old is None or not valid:
                 raise
@@ -277,13 +277,13 @@ class CredentialsProvider:
         relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = _ECS + relative if relative else environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         if not url:
-            raise MissingCredentialsError(
+            raise RoleCredentialsError(
                 "There are no AWS credentials in the environment: neither AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, nor a container endpoint."
             )
         address = urlsplit(url)
         if address.scheme != "https" and address.hostname not in _HOSTS:
-            raise MissingCredentialsError(
+            raise RoleCredentialsError(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https://, or a host of this machine."
             )
         headers = {"host": address.netloc, "accept": "application/json"}
@@ -295,11 +295,11 @@ class CredentialsProvider:
         try:
             answer = pool.request("GET", target, headers=headers, timeout=_TIMEOUT_SECONDS)
         except (OSError, http.client.HTTPException) as error:
-            raise MissingCredentialsError("The container endpoint did not respond.") from error
+            raise RoleCredentialsError("The container endpoint did not respond.") from error
         finally:
             pool.close()
         if answer.status != 200:
-            raise MissingCredentialsError(f"The container endpoint responded with {answer.status}.")
+            raise RoleCredentialsError(f"The container endpoint responded with {answer.status}.")
         return _parsed(answer.body)
 
     def _token(self) -> str | None:
@@ -310,7 +310,7 @@ class CredentialsProvider:
             with open(path, encoding="ascii") as file:
                 return file.read().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise MissingCredentialsError(
+            raise RoleCredentialsError(
                 "The file of AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read."
             ) from error
 
@@ -327,6 +327,6 @@ def _parsed(body: bytes) -> _Temporary:
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         # Without the cause's text, which may quote a secret.
-        raise MissingCredentialsError(
+        raise RoleCredentialsError(
             "The container endpoint's response has no credentials."
         ) from error

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core import errors
-from embedder.core.aws import ConnectionPool, CredentialsProvider, MissingCredentialsError, sign
+from embedder.core.aws import ConnectionPool, CredentialsProvider, RoleCredentialsError, sign
 from embedder.core.search import IndexMatch, SearchIndex
 
 if TYPE_CHECKING:  # see startup
@@ -146,7 +146,7 @@ class S3VectorsClient:
             answer = self._pool.request(
                 method, path, headers=signed, body=body, timeout=min(remaining, _RESPONSE_SECONDS)
             )
-        except MissingCredentialsError as error:
+        except RoleCredentialsError as error:
             raise AccessDeniedError("There are no credentials.") from error
         except (OSError, http.client.HTTPException) as error:
             raise S3VectorsUnavailableError("There was no response.") from error

@@ -68,7 +68,7 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/chunk": {"POST": native.ChunkDocument},
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
-    "/v1/models": {"GET": openai.Models},
+    "/v1/models": {"GET": openai.ListModels},
     "/models": {"GET": openai.InfinityModels},
     "/embed": {"POST": tei.TeiEmbed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},

@@ -111,7 +111,7 @@ class CreateEmbeddings(EmbeddingOperation):
         return {"x-vector-space": embeddings.vector_space}
 
 
-class Models(Operation):
+class ListModels(Operation):
     """`{"object": "list", "data": [{"id", "object": "model", "created", "owned_by"}]}`."""
 
     api: type[Api] = OpenAI
@@ -138,7 +138,7 @@ class Models(Operation):
         return {"owned_by": name.partition("/")[0] if "/" in name else "unknown"}
 
 
-class InfinityModels(Models):
+class InfinityModels(ListModels):
     """The same for infinity's client, which wants `stats`, and no owner but infinity."""
 
     name = "infinity_models"

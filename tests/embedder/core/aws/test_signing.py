@@ -14,7 +14,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedder.core.aws import Credentials, CredentialsProvider, MissingCredentialsError, sign
+from embedder.core.aws import Credentials, CredentialsProvider, RoleCredentialsError, sign
 from tests.embedder.core.aws.http_server import Server, serving
 
 REGION, SERVICE = "eu-central-1", "s3vectors"
@@ -215,7 +215,7 @@ def test_the_token_may_be_in_a_file(server, tmp_path):
     CredentialsProvider(environ).get()
     assert server.requests[0][2]["authorization"] == "from-file"
     token.unlink()
-    with pytest.raises(MissingCredentialsError, match="TOKEN_FILE cannot be read"):
+    with pytest.raises(RoleCredentialsError, match="TOKEN_FILE cannot be read"):
         CredentialsProvider(environ).get()
 
 
@@ -232,7 +232,7 @@ def test_the_token_may_be_in_a_file(server, tmp_path):
 def test_an_invalid_answer_is_refused(server, provider, answer, message):
     """Without valid credentials there is an error, which quotes nothing of the answer."""
     server.answer = lambda: answer
-    with pytest.raises(MissingCredentialsError, match=message):
+    with pytest.raises(RoleCredentialsError, match=message):
         provider.get()
 
 
@@ -247,5 +247,5 @@ def test_an_invalid_answer_is_refused(server, provider, answer, message):
 )
 def test_without_credentials_the_error_says_why(environ, message):
     """A token is never sent to a strange host without TLS."""
-    with pytest.raises(MissingCredentialsError, match=message):
+    with pytest.raises(RoleCredentialsError, match=message):
         CredentialsProvider(environ).get()
