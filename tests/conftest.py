@@ -20,7 +20,7 @@ from botocore.loaders import create_loader
 from hypothesis import HealthCheck, settings
 
 from embedder.core.artifact import Artifact, load_artifact
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables
@@ -120,7 +120,7 @@ def _compiled(precision: Precision) -> Artifact:
             compile_model(
                 find_source("all-MiniLM-L6-v2"),
                 folder,
-                Options(precision=precision, progress=False),
+                CompileOptions(precision=precision, progress=False),
             )
     return load_artifact(folder)
 

@@ -17,7 +17,7 @@ from embedder.core.errors import ArtifactError, EmbedderError
 from model_compiler import inspection
 from model_compiler.artifact.manifest import Choices
 from model_compiler.artifact.together import put_together
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.models_file import TASKS, ModelEntry, ModelsFile
@@ -211,7 +211,7 @@ def _compile(options: argparse.Namespace, entry: ModelEntry | None = None) -> in
             f"note: {source.name} was downloaded at its newest commit. To pin it, use --revision "
             f"{printable(source.revision or '')} here, or `revision` in environments/NAME.toml.\n"
         )
-    chosen = Options(
+    chosen = CompileOptions(
         precision=precision,
         choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
         thresholds=None if options.unmeasured else Thresholds(),

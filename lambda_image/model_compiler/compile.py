@@ -20,13 +20,13 @@ from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept, with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import Model
+from model_compiler.model.base import CompilerModel
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.exports import Kind
+from model_compiler.model.exports import ExportPrecision
 from model_compiler.model.folder import ModelFolder
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.reading import reading_of
-from model_compiler.source import Source
+from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
 
@@ -35,7 +35,7 @@ VERIFIED = frozenset({"bert"})
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CompileOptions:
     """Options of a compile."""
 
     #: None selects int8 for weights, and prefers full precision among ready exports.
@@ -49,7 +49,7 @@ class Options:
     progress: bool = True
 
 
-def compile_model(source: Source, output: Path, options: Options) -> dict[str, Any]:
+def compile_model(source: LocalModel, output: Path, options: CompileOptions) -> dict[str, Any]:
     """Write a model's artifact to `output` and return its manifest.
 
     Weights are compiled, also those that only a ready ONNX export has. An export is imported as it
@@ -82,10 +82,10 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
 
 
 def _compiled_to_precision(
-    source: Source,
-    model: Model,
+    source: LocalModel,
+    model: CompilerModel,
     folder: Path,
-    options: Options,
+    options: CompileOptions,
     *,
     tables: TokenizerTables,
     provenance: dict[str, Any],
@@ -130,7 +130,7 @@ def _compiled_to_precision(
     )
 
 
-def _read(folder: ModelFolder, options: Options) -> tuple[Model, dict[str, Any]]:
+def _read(folder: ModelFolder, options: CompileOptions) -> tuple[CompilerModel, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
     folder.check_adapters()
     reading = reading_of(folder, options.precision)
@@ -144,9 +144,11 @@ def _read(folder: ModelFolder, options: Options) -> tuple[Model, dict[str, Any]]
     model = reading.read()
     if export is None or not isinstance(model, ImportedModel):
         return model, {}
-    if options.precision is Precision.INT8 and export.kind is not Kind.EIGHT:
+    if options.precision is Precision.INT8 and export.precision is not ExportPrecision.EIGHT:
         _note(f"int8 was requested, but there is no 8-bit export: {export.name} is used.")
-    if model.reference is None and (export.kind is not Kind.FULL or model.quantized):
+    if model.reference is None and (
+        export.precision is not ExportPrecision.FULL or model.quantized
+    ):
         _note(
             f"{export.name} is not in full precision, and there is no full-precision export to "
             "compare it with. Each text alone was compared with the same text in a batch; the "
@@ -160,7 +162,7 @@ def _read(folder: ModelFolder, options: Options) -> tuple[Model, dict[str, Any]]
 
 
 def _write_tokenizer(
-    source: Source, model: Model, folder: Path, options: Options
+    source: LocalModel, model: CompilerModel, folder: Path, options: CompileOptions
 ) -> TokenizerTables:
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
@@ -176,7 +178,7 @@ def _write_tokenizer(
     return tables
 
 
-def _report(accepted: Acceptance, optimization: str, options: Options) -> None:
+def _report(accepted: Acceptance, optimization: str, options: CompileOptions) -> None:
     if optimization != "none":
         _print(
             f"  The export is used as it is. Loading it took {accepted.start_seconds:.2f} s of CPU "
@@ -193,6 +195,6 @@ def _note(text: str) -> None:
     sys.stderr.write(f"note: {printable(text)}\n")
 
 
-def _print(text: str, options: Options) -> None:
+def _print(text: str, options: CompileOptions) -> None:
     if options.progress:
         print(printable(text))

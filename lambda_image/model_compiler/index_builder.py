@@ -70,7 +70,7 @@ def build_index(
     dimensions: int | None = None,
     prompt: str | None = None,
     about: Sequence[EntryMetadata] | None = None,
-    cache: "VectorCache | None" = None,
+    cache: "EmbeddedRowsCache | None" = None,
     progress: bool = False,
 ) -> str:
     """Embed texts and write the index completely or not at all.
@@ -125,7 +125,7 @@ def _entry(text: str, about: EntryMetadata) -> dict[str, Any]:
     return {"id": about.id, "text": text, "metadata": about.metadata}
 
 
-class VectorCache:
+class EmbeddedRowsCache:
     """Vectors of texts in a file, by their space and prompt; of the last build of an index."""
 
     def __init__(self, path: Path) -> None:
@@ -171,7 +171,7 @@ def _write_vectors(
     dimensions: int | None = None,
     prompt: str | None = None,
     *,
-    cache: VectorCache | None,
+    cache: EmbeddedRowsCache | None,
     progress: bool,
 ) -> str:
     """Write the vectors or the postings of texts, and return their vector space."""

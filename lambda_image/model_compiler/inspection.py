@@ -14,10 +14,10 @@ from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import Model
+from model_compiler.model.base import CompilerModel
 from model_compiler.model.folder import ModelFolder
 from model_compiler.model.reading import reading_of
-from model_compiler.source import Source
+from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables
 
 Result = TypeVar("Result")
@@ -67,7 +67,7 @@ class Inspection:
             return None
 
 
-def inspect_model(source: Source, precision: Precision | None = None) -> Inspection:
+def inspect_model(source: LocalModel, precision: Precision | None = None) -> Inspection:
     """Inspect a model that `find_source` has found."""
     found = Inspection(source.name, source.revision, source.license)
     found.attempt(source.folder.check_adapters)
@@ -120,7 +120,9 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _read(folder: ModelFolder, precision: Precision | None, found: Inspection) -> Model | None:
+def _read(
+    folder: ModelFolder, precision: Precision | None, found: Inspection
+) -> CompilerModel | None:
     """Read the model from what the compiler takes; None if that is not possible."""
     reading = found.attempt(lambda: reading_of(folder, precision))
     if reading is None:  # modules.json cannot be read, whatever the rest is
@@ -143,7 +145,7 @@ def _read(folder: ModelFolder, precision: Precision | None, found: Inspection) -
     return None
 
 
-def _describe(model: Model, source: Source, found: Inspection) -> None:
+def _describe(model: CompilerModel, source: LocalModel, found: Inspection) -> None:
     built = tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
     settings = model_settings(model, source.entry, Choices())
     tables.check_room(built, model.max_tokens, settings["prompts"], model.scoring)

@@ -21,7 +21,7 @@ from embedder.core.artifact import MANIFEST_FILE, load_artifact
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import DIGITS, manifest_bytes
 from model_compiler.artifact.writer import new_folder
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
 from model_compiler.files.paths import files_in, linked_folder
@@ -32,7 +32,7 @@ from model_compiler.model.folder import (
     SETTINGS_FILE,
     ModelFolder,
 )
-from model_compiler.source import Source
+from model_compiler.source import LocalModel
 
 #: The routes, and the prompts that sentence-transformers' encode_query and encode_document take.
 ROUTES = {"query": ("query",), "document": DOCUMENT_PROMPTS}
@@ -92,10 +92,10 @@ ALIGNED = 0.8
 
 
 def compile_routes(
-    source: Source,
+    source: LocalModel,
     routes: Mapping[str, ModelFolder],
     output: Path,
-    options: Options,
+    options: CompileOptions,
     *,
     only: str | None = None,
 ) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.session import Session
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
@@ -87,7 +87,9 @@ def changing(folder: Path) -> Iterator[dict[str, npt.NDArray[Any]]]:
 
 def compile_folder(folder: Path, output: Path, **options: Any) -> dict[str, Any]:
     """Compile a folder without showing the progress, and return the manifest."""
-    return compile_model(find_source(str(folder)), output, Options(progress=False, **options))
+    return compile_model(
+        find_source(str(folder)), output, CompileOptions(progress=False, **options)
+    )
 
 
 def embed(artifact: Artifact, inputs: Sequence[Any]) -> Floats:

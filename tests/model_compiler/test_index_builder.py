@@ -11,7 +11,7 @@ from embedder.core.engine import Engine
 from embedder.core.search import load_index
 from model_compiler.errors import SourceError
 from model_compiler.index_builder import (
-    VectorCache,
+    EmbeddedRowsCache,
     build_index,
     main,
     read_texts,
@@ -56,7 +56,7 @@ def test_fewer_dimensions(artifact, tmp_path, tiny_folder):
 def test_a_cache_has_the_vectors_of_a_text_by_space_and_prompt(tiny_folder, compile_tiny, tmp_path):
     """Another prompt or number of dimensions reuses none; the same text is not computed again."""
     leave_prompts_out(tiny_folder, {"query": "parse: "})
-    cache = VectorCache(tmp_path / "cache")
+    cache = EmbeddedRowsCache(tmp_path / "cache")
     folder = Path(compile_tiny(tiny_folder).folder)
 
     def built(name, texts=TEXTS, **options):

@@ -8,7 +8,7 @@ import pytest
 from embedder.core.artifact import load_artifact
 from model_compiler.command import main
 from model_compiler.model.folder import ModelFolder
-from model_compiler.source import Source, find
+from model_compiler.source import LocalModel, find
 from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import edit_json, special_tokens
 
@@ -115,7 +115,9 @@ def test_list(capsys, command):
 
 def test_the_newest_commit_is_named(tiny_folder, tmp_path, capsys, monkeypatch):
     """A download that nothing pins prints the option that pins it."""
-    found = Source(ModelFolder.read(tiny_folder), "acme/tiny", "c" * 40, "mit", None, newest=True)
+    found = LocalModel(
+        ModelFolder.read(tiny_folder), "acme/tiny", "c" * 40, "mit", None, newest=True
+    )
     monkeypatch.setattr("model_compiler.command.find_source", lambda *_, **__: found)
     options = ["--output", str(tmp_path / "artifact"), "--unmeasured", "--quiet"]
     assert main(["acme/tiny", *options]) == 0

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from embedder.core.artifact import load_artifact
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.docs.pages import BLOCK, RERANK, SERVED
@@ -64,7 +64,7 @@ PROGRAMS = {
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a small reranker without keys."""
     folder = tmp_path_factory.mktemp("reranker")
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    options = CompileOptions(precision=Precision.FP32, thresholds=None, progress=False)
     compile_model(find_source(str(write_reranker(folder / "m"))), folder / "a", options)
     with process(load_artifact(folder / "a"), "--no-keys") as (served, _):
         yield served

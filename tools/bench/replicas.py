@@ -20,7 +20,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import save_file
 
 from model_compiler.artifact.writer import new_folder
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
@@ -145,7 +145,7 @@ def artifact_of(
 ) -> Path:
     """Compile a model. Random weights have no meaning to compare."""
     artifact = cache / f"{Path(source).name}-{name}"
-    options = Options(precision, thresholds=None, progress=False)
+    options = CompileOptions(precision, thresholds=None, progress=False)
     compile_model(find_source(str(source)), artifact, options)
     return artifact
 

@@ -22,7 +22,7 @@ from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.run import is_document
 from jobs.storage import open_folder
 from model_compiler.errors import CompilerError
-from model_compiler.index_builder import VectorCache, build_index
+from model_compiler.index_builder import EmbeddedRowsCache, build_index
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +64,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         documents += 1
         texts += [chunk.pop("text") for chunk in chunks.values()]
         about += [EntryMetadata(name, chunk) for name, chunk in chunks.items()]
-    with closing(VectorCache(output.with_name(f"{output.name}.vectors"))) as cache:
+    with closing(EmbeddedRowsCache(output.with_name(f"{output.name}.vectors"))) as cache:
         build_index(
             texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
         )

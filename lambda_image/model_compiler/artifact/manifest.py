@@ -12,8 +12,8 @@ import orjson
 from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
 from model_compiler.errors import SourceError
 from model_compiler.files.paths import file_sha256
-from model_compiler.model.base import Graph, Model
-from model_compiler.source import Source
+from model_compiler.model.base import CompilerModel, Graph
+from model_compiler.source import LocalModel
 from model_compiler.source.catalog import CatalogEntry, recognize
 from model_compiler.tokenizer.tables import TokenizerTables
 
@@ -32,8 +32,8 @@ class Choices:
 
 
 def manifest_content(
-    source: Source,
-    model: Model,
+    source: LocalModel,
+    model: CompilerModel,
     choices: Choices,
     *,
     graph: Graph,
@@ -82,7 +82,7 @@ def manifest_bytes(content: Mapping[str, Any]) -> bytes:
     )
 
 
-def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
+def _vector_space(model: CompilerModel, settings: Mapping[str, Any], graph: Graph) -> str:
     """Name the space of full-size vectors, or of scores, from the content of the artifact alone.
 
     Two artifacts have the same name if and only if both return the same vector for the same text,
@@ -106,7 +106,9 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
     return f"{label}@{source}/{graph.precision}/{fingerprint.hexdigest()[:DIGITS]}"
 
 
-def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -> dict[str, Any]:
+def model_settings(
+    model: CompilerModel, entry: CatalogEntry | None, choices: Choices
+) -> dict[str, Any]:
     """Return the manifest's dimensions, limit and prompts, with what the user chose."""
     if model.scoring:
         if choices != Choices():

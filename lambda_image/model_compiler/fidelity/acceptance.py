@@ -29,9 +29,9 @@ from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity import measure
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import GRAPH_FILE, Graph, Model
+from model_compiler.model.base import GRAPH_FILE, CompilerModel, Graph
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.source.catalog import Golden
+from model_compiler.source.catalog import CatalogGolden
 from model_compiler.supervision import budget
 
 Floats = npt.NDArray[np.float32]
@@ -68,12 +68,12 @@ class Acceptance:
 
 
 def accept(
-    model: Model,
+    model: CompilerModel,
     graph: Graph,
     folder: Path,
     content: Mapping[str, Any],
     *,
-    golden: tuple[Golden, ...] = (),
+    golden: tuple[CatalogGolden, ...] = (),
     thresholds: measure.Thresholds | None,
     documents: int = measure.DOCUMENTS,
     progress: bool = False,
@@ -126,7 +126,7 @@ def _measure_vectors(
     engine: Engine,
     against: Callable[..., measure.Fidelity] | None,
     compare: partial[measure.Fidelity],
-    golden: tuple[Golden, ...],
+    golden: tuple[CatalogGolden, ...],
     thresholds: measure.Thresholds | None,
 ) -> Acceptance:
     if against and thresholds:
@@ -161,7 +161,7 @@ def _measure_scores(
 
 
 def _compare(
-    model: Model,
+    model: CompilerModel,
     graph: Graph,
     engine: Engine | Reranker,
     folder: Path,
@@ -208,7 +208,7 @@ def _loaded(artifact: Artifact) -> InferenceSession:
 
 
 @budget("a run of the graph on two short texts", seconds=60)
-def _check_shape(session: InferenceSession, model: Model) -> None:
+def _check_shape(session: InferenceSession, model: CompilerModel) -> None:
     """Check the shape of a batch's output, which can differ from the declared one."""
     ids = np.zeros((2, 3), np.int64)
     try:
@@ -225,7 +225,7 @@ def _check_shape(session: InferenceSession, model: Model) -> None:
 
 
 def with_more_float32(
-    model: Model, graph: Graph, folder: Path, tokenizer: Tokenizer
+    model: CompilerModel, graph: Graph, folder: Path, tokenizer: Tokenizer
 ) -> CompiledModel | None:
     """Return the model with more of its int8 layers in float32; None if there are no more.
 

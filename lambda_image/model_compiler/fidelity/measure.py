@@ -22,7 +22,7 @@ from tqdm import tqdm
 from embedder.core.engine import Engine
 from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.reranker import Reranker
-from model_compiler.source.catalog import Golden
+from model_compiler.source.catalog import CatalogGolden
 
 Vectors = npt.NDArray[np.float32]
 
@@ -82,7 +82,7 @@ def measure(
     artifact: Engine,
     reference: Engine,
     *,
-    golden: Sequence[Golden] = (),
+    golden: Sequence[CatalogGolden] = (),
     multiply_adds: int,
     documents: int = DOCUMENTS,
     progress: bool = False,
@@ -141,7 +141,7 @@ def problems(fidelity: Fidelity, thresholds: Thresholds) -> list[str]:
     ]
 
 
-def golden_problems(fidelity: Fidelity, golden: Sequence[Golden]) -> list[str]:
+def golden_problems(fidelity: Fidelity, golden: Sequence[CatalogGolden]) -> list[str]:
     """Return a message for each golden value that full precision misses."""
     found = []
     for entry in golden:
@@ -309,7 +309,7 @@ def _best(scores: Vectors, count: int) -> set[int]:
     return set(np.argsort(-scores, kind="stable")[:count].tolist())
 
 
-def _golden_difference(engine: Engine, golden: Golden) -> float:
+def _golden_difference(engine: Engine, golden: CatalogGolden) -> float:
     vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
     return float(np.abs(vector[: len(golden.head)] - np.array(golden.head)).max())
 

@@ -52,7 +52,7 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model(ABC):
+class CompilerModel(ABC):
     """A model as its folder describes it."""
 
     #: The architecture, such as `bert`; `onnx` for an export.
@@ -76,7 +76,7 @@ class Model(ABC):
 
     @property
     @abstractmethod
-    def reference(self) -> "Model | None":
+    def reference(self) -> "CompilerModel | None":
         """The model in full precision, possibly this one; None without one."""
 
     @property
@@ -99,7 +99,7 @@ class Model(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnModel(Model):
+class OwnModel(CompilerModel):
     """A model that the compiler makes from its weights, in one of its precisions."""
 
     precision: Precision

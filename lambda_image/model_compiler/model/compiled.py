@@ -36,14 +36,14 @@ class CompiledModel(OwnModel):
     float32_layers: frozenset[int] = frozenset()
 
     def check(self, *, values: bool = True) -> None:
-        """Build the graph and write it nowhere; see `Model.check`."""
+        """Build the graph and write it nowhere; see `CompilerModel.check`."""
         with Path(os.devnull).open("wb") as nowhere:
             builder = GraphBuilder(name=self.family, weights=nowhere, weights_file=WEIGHTS_FILE)
             encoder, modules = self._weights(values=values)
             self._build(builder, encoder, modules)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
-        """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
+        """Write `model.onnx`, its `.data` and its `.rows`; see `CompilerModel.write`."""
         with (
             (folder / WEIGHTS_FILE).open("wb") as file,
             (folder / ROWS_FILE).open("wb") as rows,

@@ -33,7 +33,7 @@ from model_compiler.model.onnx_import import ImportedModel, foreign_operators
 from model_compiler.tokenizer.file import read_tokenizer
 
 
-class Kind(StrEnum):
+class ExportPrecision(StrEnum):
     """The precision of an export."""
 
     FULL = "full precision"
@@ -45,9 +45,9 @@ class Kind(StrEnum):
 #: Suffixes of `model` in a file's name, in order of preference. O1 to O3 are optimum's levels of
 #: optimization; O4 also converts to float16. The image runs on ARM64, so its quantization is first.
 NAMES = {
-    Kind.FULL: ("", "_optimized", "_O1", "_O2", "_O3"),
-    Kind.HALF: ("_fp16", "_float16", "_O4"),
-    Kind.EIGHT: (
+    ExportPrecision.FULL: ("", "_optimized", "_O1", "_O2", "_O3"),
+    ExportPrecision.HALF: ("_fp16", "_float16", "_O4"),
+    ExportPrecision.EIGHT: (
         "_qint8_arm64",
         "_quantized",
         "_int8",
@@ -57,49 +57,55 @@ NAMES = {
         "_quint8",
         "_quint8_.+",
     ),
-    Kind.FOUR: ("_q4", "_q4f16", "_bnb4", "_int4", "_uint4"),
+    ExportPrecision.FOUR: ("_q4", "_q4f16", "_bnb4", "_int4", "_uint4"),
 }
 #: Folders in which exports are looked for.
 FOLDERS = ("onnx", ".")
 
-#: The order of preference of the kinds, by the requested precision.
+#: The order of preference, by the requested precision.
 ORDERS = {
-    None: (Kind.FULL, Kind.HALF, Kind.EIGHT, Kind.FOUR),
-    Precision.INT8: (Kind.EIGHT, Kind.FULL, Kind.HALF, Kind.FOUR),
-    Precision.FP32: (Kind.FULL, Kind.HALF),
+    None: tuple(ExportPrecision),
+    Precision.INT8: (
+        ExportPrecision.EIGHT,
+        ExportPrecision.FULL,
+        ExportPrecision.HALF,
+        ExportPrecision.FOUR,
+    ),
+    Precision.FP32: (ExportPrecision.FULL, ExportPrecision.HALF),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ExportChoice:
     """An export, by its path in the model's folder."""
 
     name: str
-    kind: Kind
+    precision: ExportPrecision
     #: The full-precision export to compare with; None for a full-precision export or without one.
     reference: str | None
 
 
-def choose(files: Collection[str], precision: Precision | None) -> Choice | None:
+def choose(files: Collection[str], precision: Precision | None) -> ExportChoice | None:
     """Select an export among the files of a model's folder; None if there are no exports.
 
     Without a precision, full precision is preferred.
     """
-    found = {kind: name for kind in Kind if (name := _first(files, kind))}
-    if not found:
+    exports = {own: name for own in ExportPrecision if (name := _preferred(files, own))}
+    if not exports:
         return None
-    for kind in ORDERS[precision]:
-        if kind in found:
-            reference = None if kind is Kind.FULL else found.get(Kind.FULL)
-            return Choice(found[kind], kind, reference)
+    for own in ORDERS[precision]:
+        if own in exports:
+            full = exports.get(ExportPrecision.FULL)
+            return ExportChoice(exports[own], own, None if exports[own] == full else full)
     raise SourceError(
-        f"The model's ready exports are quantized ({', '.join(found.values())}), and fp32 was "
+        f"The model's ready exports are quantized ({', '.join(exports.values())}), and fp32 was "
         "requested. Request int8, or no precision, to use one of them."
     )
 
 
-def _first(files: Collection[str], kind: Kind) -> str | None:
-    for pattern in NAMES[kind]:
+def _preferred(files: Collection[str], precision: ExportPrecision) -> str | None:
+    """Return the export of a precision with the first of its names."""
+    for pattern in NAMES[precision]:
         for folder in FOLDERS:
             for name in sorted(files):
                 path = PurePosixPath(name)
@@ -131,7 +137,7 @@ COUNTED_FROM_PADDING = (
 )
 
 
-def read_export(folder: ModelFolder, choice: Choice) -> ImportedModel:
+def read_export(folder: ModelFolder, choice: ExportChoice) -> ImportedModel:
     """Read the chosen export, with the full-precision one that it can be compared with."""
     model = _read(folder, choice.name)
     reference = _read(folder, choice.reference) if choice.reference else None

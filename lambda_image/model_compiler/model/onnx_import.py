@@ -30,7 +30,7 @@ from model_compiler.errors import SourceError
 from model_compiler.files.export_weights import external_file
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, CompilerModel, Graph
 from model_compiler.model.modules import Head, normalize
 
 #: Prefix of every added name, so that none collides with the export's own.
@@ -166,7 +166,7 @@ NEWER = {"Gelu": 20, "ReduceMax": 18}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedModel(Model):
+class ImportedModel(CompilerModel):
     """An export, as its folder describes it."""
 
     path: Path
@@ -203,14 +203,14 @@ class ImportedModel(Model):
         return f"{other}, or add --unmeasured to accept these vectors."
 
     def check(self) -> None:
-        """Look for the files of the weights, and build the head; see `Model.check`."""
+        """Look for the files of the weights, and build the head; see `CompilerModel.check`."""
         self._weight_files()
         with Path(os.devnull).open("wb") as nowhere:
             builder = GraphBuilder(name="head", weights=nowhere, weights_file=HEAD_FILE)
             self._check_opset(self._added(builder, self.output))
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:  # noqa: ARG002  (one copy)
-        """Write the graph, and copy the files of its weights; see `Model.write`."""
+        """Write the graph, and copy the files of its weights; see `CompilerModel.write`."""
         files = self._weight_files()
         digest = hashlib.sha256()
         for path in files:

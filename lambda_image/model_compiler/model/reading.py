@@ -7,10 +7,10 @@ from functools import partial
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import MERGE
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import Model
+from model_compiler.model.base import CompilerModel
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.exports import Choice, Kind, choose, read_export
+from model_compiler.model.exports import ExportChoice, ExportPrecision, choose, read_export
 from model_compiler.model.folder import MODULES_FILE, ModelFolder, read_model_folder
 from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.model.static import read_static_folder
@@ -22,9 +22,9 @@ class Reading:
 
     #: `weights`, `static` or `export`; None if the model has neither weights nor an export.
     path: str | None
-    read: Callable[[], Model]
+    read: Callable[[], CompilerModel]
     #: The ready export that is imported, or of which the initializers are the weights.
-    export: Choice | None = None
+    export: ExportChoice | None = None
     #: Why an export is imported although there are weights, or what may be weights.
     reason: str | None = None
 
@@ -46,7 +46,7 @@ def reading_of(folder: ModelFolder, precision: Precision | None) -> Reading:
     reason = unknown if folder.has_weights else None
     if unknown is None and MODULES_FILE in folder.files and not folder.adapters:
         full = choose(folder.files, None)
-        if full and full.kind is Kind.FULL:
+        if full and full.precision is ExportPrecision.FULL:
             read = partial(read_model_folder, folder, chosen, export=folder.path / full.name)
             reason = _why_not_weights(folder, read) if folder.complete else None
             if reason is None:
@@ -62,7 +62,7 @@ def reading_of(folder: ModelFolder, precision: Precision | None) -> Reading:
     return Reading("export", partial(read_export, folder, export), export, reason)
 
 
-def _without_export(folder: ModelFolder, precision: Precision) -> Model:
+def _without_export(folder: ModelFolder, precision: Precision) -> CompilerModel:
     """Read a folder with neither weights that can be compiled nor an export: an error says it."""
     return (read_static_folder if folder.is_static else read_model_folder)(folder, precision)
 

@@ -54,7 +54,7 @@ STRATEGIES = ("max", "sum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class LogitNames:
     """The names of a family's weights for masked language modeling.
 
     The table of embeddings is also the matrix to the logits.
@@ -68,28 +68,28 @@ class Names:
     decoder: str
 
 
-_BERT = Names(
+_BERT = LogitNames(
     table="bert.embeddings.word_embeddings.weight",
     dense="cls.predictions.transform.dense",
     norm="cls.predictions.transform.LayerNorm",
     bias="cls.predictions.bias",
     decoder="cls.predictions.decoder",
 )
-_DISTILBERT = Names(
+_DISTILBERT = LogitNames(
     table="distilbert.embeddings.word_embeddings.weight",
     dense="vocab_transform",
     norm="vocab_layer_norm",
     bias="vocab_projector.bias",
     decoder="vocab_projector",
 )
-_MODERNBERT = Names(
+_MODERNBERT = LogitNames(
     table="model.embeddings.tok_embeddings.weight",
     dense="head.dense",
     norm="head.norm",
     bias="decoder.bias",
     decoder="decoder",
 )
-_ROBERTA = Names(
+_ROBERTA = LogitNames(
     table="roberta.embeddings.word_embeddings.weight",
     dense="lm_head.dense",
     norm="lm_head.layer_norm",
@@ -108,7 +108,7 @@ _GTE = [
     for norm in ("layer_norm", "norm")
 ]
 #: The spellings of each `model_type`; the first holds if the weights have no other's.
-NAMES: dict[str, Sequence[Names]] = {
+NAMES: dict[str, Sequence[LogitNames]] = {
     "bert": [_BERT],
     "camembert": [_ROBERTA],
     "distilbert": [_DISTILBERT],
@@ -128,7 +128,7 @@ class SpladeHead(TakenHead):
     """
 
     pooling: None = None
-    names: Sequence[Names]
+    names: Sequence[LogitNames]
     #: Which of the dense layer, the normalization and the logits have a bias.
     biases: tuple[bool, bool, bool] = (True, True, True)
     hidden_size: int
@@ -268,11 +268,11 @@ class SparseTable(OwnModel):
     weights_folder: Path
 
     def check(self) -> None:
-        """Read the table; see `Model.check`."""
+        """Read the table; see `CompilerModel.check`."""
         self._table()
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:  # noqa: ARG002 - one small file
-        """Write the table, float32 [vocabulary]; see `Model.write`."""
+        """Write the table, float32 [vocabulary]; see `CompilerModel.write`."""
         table, digest = self._table()
         np.save(folder / WEIGHTS_FILE, table, allow_pickle=False)
         return Graph(

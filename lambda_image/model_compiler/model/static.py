@@ -48,11 +48,11 @@ class StaticModel(OwnModel):
     left_out: int | None
 
     def check(self) -> None:
-        """Read the table; see `Model.check`."""
+        """Read the table; see `CompilerModel.check`."""
         _table(Weights(self.weights_folder), self.vocabulary_size, self.dimensions)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
-        """Write `embeddings.npy`, and in int8 also `scales.npy`; see `Model.write`."""
+        """Write `embeddings.npy`, and in int8 also `scales.npy`; see `CompilerModel.write`."""
         with tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar:
             weights = Weights(self.weights_folder, progress=bar.update)
             bar.reset(weights.total_bytes)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # Programs that need only the catalog import no onnx.
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LocalModel:
     """A model on this machine."""
 
     folder: "ModelFolder"

@@ -24,8 +24,8 @@ from model_compiler.files.paths import file_sha256, files_in, linked_folder, ver
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose
 from model_compiler.model.folder import SPARSE_HEAD, ModelFolder
-from model_compiler.source import Source, catalog
-from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
+from model_compiler.source import LocalModel, catalog
+from model_compiler.source.catalog import CatalogEntry, HubRepository, Wheel
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The files of an encoder that an adapter does not have.
@@ -52,7 +52,7 @@ def find_source(
     accepted_licenses: Collection[str] = (),
     precision: Precision | None = None,
     descriptions: bool = False,
-) -> Source:
+) -> LocalModel:
     """Download a model if necessary and check its files; put an adapter on its base.
 
     `model` is a folder, a name of the catalog, or `owner/name` of a hub. The precision selects one
@@ -90,7 +90,7 @@ def find_source(
     )
 
 
-def _adapted(source: Source) -> Source:
+def _adapted(source: LocalModel) -> LocalModel:
     """Return a source without the golden values of its base, which an adapter changes."""
     return replace(source, entry=source.entry and replace(source.entry, golden=()))
 
@@ -141,7 +141,7 @@ def _moved(files: dict[str, Path], folder: Path) -> dict[str, Path]:
     return {(folder / name).as_posix(): path for name, path in files.items()}
 
 
-def _with_listed(folder: ModelFolder, *sources: Source) -> ModelFolder:
+def _with_listed(folder: ModelFolder, *sources: LocalModel) -> ModelFolder:
     """Return the folder of an adapter on its base, with the weights that were not downloaded."""
     listed = [source.folder.files for source in sources if not source.folder.complete]
     if not listed:
@@ -163,7 +163,7 @@ def _find(
     accepted_licenses: Collection[str],
     precision: Precision | None,
     descriptions: bool,
-) -> Source:
+) -> LocalModel:
     path = Path(model)
     if path.is_dir():
         return _folder(path, revision=revision)
@@ -177,12 +177,12 @@ def _find(
         _download, revision=revision, precision=precision, descriptions=descriptions
     )
     if entry is None:
-        return download([Repository(model)])
+        return download([HubRepository(model)])
     if not descriptions:
         _check_license(entry, accepted_licenses)
     wheel = None if revision else _wheel_folder(entry.wheel)
     if wheel:
-        source = Source(ModelFolder.read(wheel), entry.name, None, entry.license.name, entry)
+        source = LocalModel(ModelFolder.read(wheel), entry.name, None, entry.license.name, entry)
     else:
         found = download(entry.repositories)
         source = replace(found, name=entry.name, license=entry.license.name, entry=entry)
@@ -195,14 +195,14 @@ def _find(
     return source
 
 
-def _folder(path: Path, *, revision: str | None) -> Source:
+def _folder(path: Path, *, revision: str | None) -> LocalModel:
     if revision:
         raise SourceError(f"{path} is a folder and has no revision {revision!r}.")
     _check_links(path)
     entry, folder = _recognized(path), ModelFolder.read(path)
     # Valid Unicode, whatever the bytes of the folder's name are.
     own_name = os.fsencode(path.resolve().name).decode("utf-8", "replace")
-    return Source(
+    return LocalModel(
         folder=folder,
         name=entry.name if entry and not folder.adapters else own_name,
         revision=None,
@@ -281,12 +281,12 @@ def is_repository_name(name: str) -> bool:
 
 
 def _download(
-    repositories: Sequence[Repository],
+    repositories: Sequence[HubRepository],
     *,
     revision: str | None,
     precision: Precision | None,
     descriptions: bool,
-) -> Source:
+) -> LocalModel:
     """Download a model from the first of its repositories that works; the original is first.
 
     The mirrors are not used for a `revision`, which is the original's. The precision selects one of
@@ -306,7 +306,7 @@ def _download(
 
 def _download_at(
     name: str, revision: str | None, precision: Precision | None, *, descriptions: bool
-) -> Source:
+) -> LocalModel:
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     where = f"{api.endpoint}/{name}"
     try:
@@ -348,7 +348,7 @@ def _download_at(
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
     tags = (tag for tag in info.tags or () if tag.startswith("license:"))
     terms = next((tag.removeprefix("license:") for tag in tags), None)
-    return Source(folder, name, info.sha, terms, newest=revision is None)
+    return LocalModel(folder, name, info.sha, terms, newest=revision is None)
 
 
 def _patterns(folder: ModelFolder, precision: Precision | None) -> list[str]:

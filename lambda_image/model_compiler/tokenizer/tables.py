@@ -34,12 +34,18 @@ from model_compiler.tokenizer.table_file import added_token_sections, table_file
 from model_compiler.tokenizer.unigram import check_unigram, unigram_sections
 from model_compiler.tokenizer.wordpiece import check_wordpiece, wordpiece_sections
 
-Kind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
+TokenizerKind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
 
 #: The kind of a library's model by its class; a BPE may also be a byte-level one.
-_MODELS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
+_MODELS: Mapping[str, TokenizerKind] = {
+    "WordPiece": "wordpiece",
+    "BPE": "bpe",
+    "Unigram": "unigram",
+}
 #: What checks that a file of each kind is covered, and what gives its own sections.
-_KINDS: Mapping[Kind, tuple[Callable[[Json], object], Callable[[Json, Any], dict[str, bytes]]]] = {
+_KINDS: Mapping[
+    TokenizerKind, tuple[Callable[[Json], object], Callable[[Json, Any], dict[str, bytes]]]
+] = {
     "wordpiece": (check_wordpiece, wordpiece_sections),
     "bpe": (check_byte_pair_encoding, byte_pair_sections),
     "byte_level_bpe": (check_byte_level, byte_level_sections),
@@ -57,7 +63,7 @@ _SECONDS = 300
 class TokenizerTables:
     """The tokenizer's part of an artifact; `kind`, `file` and `reason` go into the manifest."""
 
-    kind: Kind
+    kind: TokenizerKind
     #: The file's name in the artifact.
     file: str
     #: The file's bytes.
@@ -110,7 +116,7 @@ def check_room(
 
 
 @contextmanager
-def _loaded(kind: Kind, data: bytes) -> Iterator[Tokenizer]:
+def _loaded(kind: TokenizerKind, data: bytes) -> Iterator[Tokenizer]:
     """Yield the embedder's tokenizer over these bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer"
@@ -155,7 +161,7 @@ def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
 @budget("making tables of tokenizer.json", seconds=_SECONDS)
 def _tables(
     document: Json, library: tokenizers.Tokenizer, sample: Sequence[tuple[str, list[int]]]
-) -> tuple[Kind, bytes]:
+) -> tuple[TokenizerKind, bytes]:
     check_parts(document)
     model = type(library.model).__name__
     kind = _MODELS.get(model)

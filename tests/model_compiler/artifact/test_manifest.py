@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from embedder.core.artifact import Artifact
 from model_compiler.artifact.manifest import Choices
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.graph import builder as graph_module
 from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
@@ -138,7 +138,7 @@ def test_embedding_gemma_is_known_by_its_prompts(tmp_path):
     entry = catalog.find("embeddinggemma-300m")
     assert entry
     folder = write_gemma3(tmp_path / "mine")
-    options = Options(thresholds=None, progress=False)
+    options = CompileOptions(thresholds=None, progress=False)
 
     def compiled(place: str) -> str:
         source = find_source(str(folder))

@@ -11,7 +11,7 @@ import pytest
 
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
@@ -19,7 +19,7 @@ from model_compiler.graph.architectures import bert
 from model_compiler.graph.bases import encoder
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
-from model_compiler.source.catalog import Golden
+from model_compiler.source.catalog import CatalogGolden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, changing, compile_folder
 
@@ -104,8 +104,8 @@ def test_angles_are_found(engine):
 def test_golden_values_are_held(engine):
     """A golden value of the catalog passes within its tolerance, and is named beyond it."""
     head = tuple(map(float, engine.embed(["hello world"], prompt=None).vectors[0, :5]))
-    near = Golden("hello world", None, (head[0] + 5e-4, *head[1:]), tolerance=1e-3)
-    far = Golden("hello world", None, (head[0] + 2e-3, *head[1:]), tolerance=1e-3)
+    near = CatalogGolden("hello world", None, (head[0] + 5e-4, *head[1:]), tolerance=1e-3)
+    far = CatalogGolden("hello world", None, (head[0] + 2e-3, *head[1:]), tolerance=1e-3)
     for golden, expected in ((near, 0), (far, 1)):
         report = measure(engine, engine, golden=[golden], multiply_adds=10**6)
         assert len(golden_problems(report, [golden])) == expected
@@ -143,7 +143,7 @@ def test_the_share_of_unknown_tokens(engine, tmp_path, tiny_folder, capsys):
     compile_model(
         find_source(str(tiny_folder)),
         tmp_path / "artifact",
-        Options(precision=Precision.FP32, documents=20),
+        CompileOptions(precision=Precision.FP32, documents=20),
     )
     line = fidelity.unknown_tokens(engine.tokenizer)
     assert f"{line}\n" in capsys.readouterr().out

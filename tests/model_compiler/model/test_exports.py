@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import Choice, Kind, choose
+from model_compiler.model.exports import ExportChoice, ExportPrecision, choose
 from model_compiler.model.folder import ModelFolder
 from model_compiler.model.reading import reading_of
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
@@ -107,27 +107,29 @@ def test_exports_that_have_no_weights(with_export):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("model.onnx", Kind.FULL),
-        ("model_optimized.onnx", Kind.FULL),
-        ("model_O1.onnx", Kind.FULL),
-        ("model_O3.onnx", Kind.FULL),
-        ("model_O4.onnx", Kind.HALF),
-        ("model_fp16.onnx", Kind.HALF),
-        ("model_quantized.onnx", Kind.EIGHT),
-        ("model_int8.onnx", Kind.EIGHT),
-        ("model_uint8.onnx", Kind.EIGHT),
-        ("model_qint8_avx512_vnni.onnx", Kind.EIGHT),
-        ("model_qint8_arm64.onnx", Kind.EIGHT),
-        ("model_quint8_avx2.onnx", Kind.EIGHT),
-        ("model_q4.onnx", Kind.FOUR),
-        ("model_q4f16.onnx", Kind.FOUR),
-        ("model_bnb4.onnx", Kind.FOUR),
+        ("model.onnx", ExportPrecision.FULL),
+        ("model_optimized.onnx", ExportPrecision.FULL),
+        ("model_O1.onnx", ExportPrecision.FULL),
+        ("model_O3.onnx", ExportPrecision.FULL),
+        ("model_O4.onnx", ExportPrecision.HALF),
+        ("model_fp16.onnx", ExportPrecision.HALF),
+        ("model_quantized.onnx", ExportPrecision.EIGHT),
+        ("model_int8.onnx", ExportPrecision.EIGHT),
+        ("model_uint8.onnx", ExportPrecision.EIGHT),
+        ("model_qint8_avx512_vnni.onnx", ExportPrecision.EIGHT),
+        ("model_qint8_arm64.onnx", ExportPrecision.EIGHT),
+        ("model_quint8_avx2.onnx", ExportPrecision.EIGHT),
+        ("model_q4.onnx", ExportPrecision.FOUR),
+        ("model_q4f16.onnx", ExportPrecision.FOUR),
+        ("model_bnb4.onnx", ExportPrecision.FOUR),
     ],
 )
 @pytest.mark.parametrize("folder", ["", "onnx/"])
 def test_what_a_name_means(folder, name, kind):
     """Each common name is recognized in both folders."""
-    assert choose([f"{folder}{name}", "other.onnx"], None) == Choice(f"{folder}{name}", kind, None)
+    assert choose([f"{folder}{name}", "other.onnx"], None) == ExportChoice(
+        f"{folder}{name}", kind, None
+    )
 
 
 ALL = ("model_q4.onnx", "onnx/model_quantized.onnx", "model_O4.onnx", "model.onnx")
@@ -136,18 +138,26 @@ ALL = ("model_q4.onnx", "onnx/model_quantized.onnx", "model_O4.onnx", "model.onn
 @pytest.mark.parametrize(
     ("precision", "files", "expected"),
     [
-        (None, ALL, Choice("model.onnx", Kind.FULL, None)),
-        (Precision.FP32, ALL, Choice("model.onnx", Kind.FULL, None)),
-        (Precision.INT8, ALL, Choice("onnx/model_quantized.onnx", Kind.EIGHT, "model.onnx")),
-        (Precision.INT8, ALL[::3], Choice("model.onnx", Kind.FULL, None)),
-        (None, ALL[:3], Choice("model_O4.onnx", Kind.HALF, None)),
-        (None, ALL[:2], Choice("onnx/model_quantized.onnx", Kind.EIGHT, None)),
-        (Precision.INT8, ALL[:1], Choice("model_q4.onnx", Kind.FOUR, None)),
-        (None, ("model.onnx", "onnx/model.onnx"), Choice("onnx/model.onnx", Kind.FULL, None)),
+        (None, ALL, ExportChoice("model.onnx", ExportPrecision.FULL, None)),
+        (Precision.FP32, ALL, ExportChoice("model.onnx", ExportPrecision.FULL, None)),
+        (
+            Precision.INT8,
+            ALL,
+            ExportChoice("onnx/model_quantized.onnx", ExportPrecision.EIGHT, "model.onnx"),
+        ),
+        (Precision.INT8, ALL[::3], ExportChoice("model.onnx", ExportPrecision.FULL, None)),
+        (None, ALL[:3], ExportChoice("model_O4.onnx", ExportPrecision.HALF, None)),
+        (None, ALL[:2], ExportChoice("onnx/model_quantized.onnx", ExportPrecision.EIGHT, None)),
+        (Precision.INT8, ALL[:1], ExportChoice("model_q4.onnx", ExportPrecision.FOUR, None)),
+        (
+            None,
+            ("model.onnx", "onnx/model.onnx"),
+            ExportChoice("onnx/model.onnx", ExportPrecision.FULL, None),
+        ),
         (
             Precision.INT8,
             ("model_quantized.onnx", "model_qint8_arm64.onnx", "model_qint8_avx2.onnx"),
-            Choice("model_qint8_arm64.onnx", Kind.EIGHT, None),
+            ExportChoice("model_qint8_arm64.onnx", ExportPrecision.EIGHT, None),
         ),
         (None, ("encoder.onnx", "a/model.onnx", "model_.txt"), None),
     ],

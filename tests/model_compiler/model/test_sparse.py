@@ -16,7 +16,7 @@ from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
 from embedder.core.sparse import BoundedSession, SparseEncoder, TokenWeights
 from model_compiler.artifact.manifest import Choices
-from model_compiler.compile import Options
+from model_compiler.compile import CompileOptions
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import ModelFolder
@@ -161,7 +161,7 @@ def test_the_logits_of_a_run_are_bounded():
 def test_a_router_gives_queries_a_table(tmp_path):
     """Its routes are two artifacts of one space; that of queries has the table's weights."""
     folder = write_sparse_router(tmp_path / "model")
-    options = Options(precision=Precision.INT8, thresholds=None, progress=False)
+    options = CompileOptions(precision=Precision.INT8, thresholds=None, progress=False)
     source = find_source(str(folder))
     contents = compile_routes(source, routes_of(source.folder), tmp_path / "out", options)
     query, document = (load_artifact(tmp_path / "out" / side) for side in ("query", "document"))
@@ -222,7 +222,7 @@ def test_each_kind_refuses_the_others_artifact(tmp_path, tiny_folder, compile_ti
 def test_a_table_that_is_not_the_manifests_is_refused(tmp_path):
     """The embedder checks what it multiplies with."""
     folder = write_sparse_router(tmp_path / "model")
-    options = Options(thresholds=None, progress=False)
+    options = CompileOptions(thresholds=None, progress=False)
     source = find_source(str(folder))
     compile_routes(source, routes_of(source.folder), tmp_path / "both", options)
     (tmp_path / "both" / "query").rename(tmp_path / "out")

@@ -15,7 +15,7 @@ from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import read_model_folder
 from model_compiler.model.reading import reading_of
 from model_compiler.source import catalog, find
-from model_compiler.source.catalog import CATALOG, CatalogEntry, License, Repository
+from model_compiler.source.catalog import CATALOG, CatalogEntry, HubRepository, License
 from model_compiler.source.find import find_source, is_repository_name
 from tests.model_compiler.files.test_adapter import put_adapter
 from tests.model_compiler.goldens.files import edit_json
@@ -236,7 +236,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
         values: dict[str, object] = {
             "name": "acme/tiny",
             "license": License("mit", "https://example.com/mit"),
-            "repositories": (Repository("acme/tiny", revision=COMMIT),),
+            "repositories": (HubRepository("acme/tiny", revision=COMMIT),),
             **options,
         }
         entry = CatalogEntry(**values)  # type: ignore[arg-type]
@@ -263,10 +263,10 @@ def test_mirrors_are_tried_in_turn(served, tiny, listed):
     """If the original is gated, a mirror is used; if none works, the error has each reason."""
     served.repositories["acme/original"] = tiny
     served.gated.add("acme/original")
-    original = Repository("acme/original", gated=True)
-    listed(name="acme/original", repositories=(original, Repository("acme/tiny")))
+    original = HubRepository("acme/original", gated=True)
+    listed(name="acme/original", repositories=(original, HubRepository("acme/tiny")))
     assert find_source("original").name == "acme/original"
-    listed(name="acme/original", repositories=(original, Repository("acme/gone")))
+    listed(name="acme/original", repositories=(original, HubRepository("acme/gone")))
     with pytest.raises(SourceError, match=r"acme/original is gated.*acme/gone does not exist"):
         find_source("original")
 

@@ -23,11 +23,11 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relative_bias
 from model_compiler.graph.bases.encoder import read_activation
 from model_compiler.graph.bases.family import Family, size_of_heads
-from model_compiler.graph.bases.post_norm import Names, PostNormConfig, PostNormEncoder
+from model_compiler.graph.bases.post_norm import EncoderNames, PostNormConfig, PostNormEncoder
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, embedding
 
-_BERT = Names(
+_BERT = EncoderNames(
     models=("bert.",),
     heads="cls.predictions.* cls.seq_relationship.*",
     layer="encoder.layer.{}.",
@@ -46,7 +46,7 @@ NAMES = {
     "bert": _BERT,
     "ernie": replace(_BERT, models=("ernie.",)),
     "electra": replace(_BERT, models=("electra.",), heads=_ELECTRA_HEADS),
-    "albert": Names(
+    "albert": EncoderNames(
         models=("albert.",),
         heads="predictions.* sop_classifier.*",
         layer="encoder.albert_layer_groups.{}.albert_layers.0.",
@@ -69,7 +69,7 @@ NAMES = {
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
     ),
-    "distilbert": Names(
+    "distilbert": EncoderNames(
         models=("distilbert.",),
         heads="vocab_transform.* vocab_layer_norm.* vocab_projector.*",
         layer="transformer.layer.{}.",

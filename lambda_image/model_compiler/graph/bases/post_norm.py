@@ -26,7 +26,7 @@ from model_compiler.graph.quantization import Floats, amplified_channels, embedd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class EncoderNames:
     """The names of a family's weights."""
 
     #: The prefixes of the encoder in a checkpoint with a head, such as `bert.`.
@@ -58,7 +58,7 @@ class PostNormConfig(Architecture):
     """The configuration of an encoder of this kind."""
 
     #: The spellings of the weights' names. The first holds if the weights have no other's.
-    names: tuple[Names, ...]
+    names: tuple[EncoderNames, ...]
     #: The width of the embeddings.
     embedding_size: int
     layers: int
@@ -294,7 +294,7 @@ class PostNormEncoder(Encoder[Config]):
 
 
 #: The names with rotary positions, in transformers' classes; a family adds its prefixes and heads.
-ROTARY_NAMES = Names(
+ROTARY_NAMES = EncoderNames(
     models=(),
     heads="",
     layer="layers.{}.",

@@ -59,7 +59,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class HubRepository:
     """A repository of a hub, at one commit; at its newest if no commit is known."""
 
     name: str
@@ -79,7 +79,7 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
-class Golden:
+class CatalogGolden:
     """The first components of a text's embedding, as the model's own code gives it."""
 
     text: str
@@ -96,7 +96,7 @@ class CatalogEntry:
     name: str
     license: License
     #: Tried in this order, after the wheel.
-    repositories: tuple[Repository, ...]
+    repositories: tuple[HubRepository, ...]
     wheel: Wheel | None = None
     #: SHA-256 of files, by their path in the folder, wherever the model comes from.
     sha256: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class CatalogEntry:
     prompts: Mapping[str, str] = field(default_factory=dict)
     #: The default prompt, if the model's files name none.
     default_prompt: str | None = None
-    golden: tuple[Golden, ...] = ()
+    golden: tuple[CatalogGolden, ...] = ()
     #: The digest of its weights in the name of its vector space, if known.
     source: str | None = None
     #: The `model_type` of its `config.json`.
@@ -159,13 +159,13 @@ def _entries(models: Iterable[dict[str, Any]]) -> Iterator[CatalogEntry]:
         yield CatalogEntry(
             license=licenses[values.pop("license")],
             repositories=(
-                Repository(values["name"], **own),
-                *(Repository(**mirror) for mirror in values.pop("mirrors", ())),
+                HubRepository(values["name"], **own),
+                *(HubRepository(**mirror) for mirror in values.pop("mirrors", ())),
             ),
             wheel=Wheel(**values.pop("wheel")) if "wheel" in values else None,
             dimensions=tuple(values.pop("dimensions")),
             golden=tuple(
-                Golden(**{**golden, "head": tuple(golden["head"])})
+                CatalogGolden(**{**golden, "head": tuple(golden["head"])})
                 for golden in values.pop("golden", ())
             ),
             **values,

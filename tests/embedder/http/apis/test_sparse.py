@@ -15,7 +15,7 @@ from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.settings import EmbedderSettings
 from embedder.core.sparse import SparseEncoder
 from embedder.http.router import Router
-from model_compiler.compile import Options
+from model_compiler.compile import CompileOptions
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index
@@ -33,7 +33,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     root = tmp_path_factory.mktemp("sparse")
     (root / "m").mkdir()
     folder = write_sparse_router(root / "m")
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    options = CompileOptions(precision=Precision.FP32, thresholds=None, progress=False)
     source = find_source(str(folder))
     compile_routes(source, routes_of(source.folder), root / "a", options)
     return load_artifact(root / "a/query"), load_artifact(root / "a/document")
