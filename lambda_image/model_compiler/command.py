@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; 1 if an inspected model does not compile; 2 after an error of one line on standard error.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["--list"]:
-        given[0] = "list"
-    if given and given[0] not in {*COMMANDS, "-h", "--help"}:
-        given.insert(0, "compile")
-    options = _parser().parse_args(given)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--list"]:
+        words[0] = "list"
+    if words and words[0] not in {*COMMANDS, "-h", "--help"}:
+        words.insert(0, "compile")
+    options = _parser().parse_args(words)
     try:
         return COMMANDS[options.command](options)
     except (CompilerError, EmbedderError) as error:
@@ -254,11 +254,11 @@ def _inspect(options: argparse.Namespace) -> int:
         replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)
         for route, folder in routes.items()
     ] or [source]
-    found = [inspect_model(each, _precision(options)) for each in sources]
+    inspections = [inspect_model(each, _precision(options)) for each in sources]
     shown = inspection.as_json if options.json else inspection.as_text
     # Each route is a model: with --json, an object a route.
-    sys.stdout.write("".join(map(shown, found)))
-    return 0 if all(each.compiles for each in found) else 1
+    sys.stdout.write("".join(map(shown, inspections)))
+    return 0 if all(inspection.compiles for inspection in inspections) else 1
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -284,7 +284,7 @@ def _precision(options: argparse.Namespace) -> Precision | None:
 
 
 def _dimensions(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    return tuple(int(number) for number in text.split(","))
 
 
 #: The commands by name; without a name it is `compile`.

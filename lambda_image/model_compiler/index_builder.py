@@ -96,20 +96,22 @@ def build_index(
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
-    first, *others = load_artifacts(artifact)
-    companion = next((each for each in others if each.manifest.task == "sparse"), None)
-    for each in filter(None, (first, companion)):
-        if each.manifest.fidelity.get("route") == "query":
+    encoder, *companions = load_artifacts(artifact)
+    companion = next(
+        (candidate for candidate in companions if candidate.manifest.task == "sparse"), None
+    )
+    for served in filter(None, (encoder, companion)):
+        if served.manifest.fidelity.get("route") == "query":
             raise SourceError(
-                f"{each.folder} encodes queries; the texts of an index must be encoded by the "
+                f"{served.folder} encodes queries; the texts of an index must be encoded by the "
                 "artifact of the Router's document route. An endpoint of either route searches it."
             )
-    if first.manifest.task == "sparse" and dimensions is not None:
+    if encoder.manifest.task == "sparse" and dimensions is not None:
         raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")
     manifest: dict[str, int | str] = {"format_version": FORMAT_VERSION, "count": len(texts)}
     with new_folder(output) as partial:
         manifest["vector_space"] = space = _write_vectors(
-            texts, first, partial, dimensions, prompt, cache=cache, progress=progress
+            texts, encoder, partial, dimensions, prompt, cache=cache, progress=progress
         )
         if companion:
             manifest["sparse_space"] = _write_vectors(
@@ -180,9 +182,11 @@ def _write_vectors(
     space = engine.vector_space(dimensions)
     cached = f"{space} {prompt or ''}"
     names = [hashlib.sha256(text.encode()).digest() for text in texts]
-    known = cache.read(cached) if cache else {}
+    vectors_by_name = cache.read(cached) if cache else {}
     # Texts of similar length share a batch, which saves padding.
-    missing = {name: text for name, text in zip(names, texts, strict=True) if name not in known}
+    missing = {
+        name: text for name, text in zip(names, texts, strict=True) if name not in vectors_by_name
+    }
     order = sorted(missing, key=lambda name: len(missing[name]))
     silent = not progress or not order
     with tqdm(total=len(order), desc="index", unit=" texts", disable=silent) as bar:
@@ -194,18 +198,19 @@ def _write_vectors(
             done = {name: _packed(vector) for name, vector in zip(batch, vectors, strict=True)}
             if cache:
                 cache.write(cached, done)
-            known |= done
+            vectors_by_name |= done
             bar.update(len(batch))
     if cache:
         cache.keep(cached, names)
     if sparse:
         postings = make_postings(
-            [_sparse(known[name]) for name in names], vocabulary=engine.limits.full_dimensions
+            [_sparse(vectors_by_name[name]) for name in names],
+            vocabulary=engine.limits.full_dimensions,
         )
         for name, array in postings._asdict().items():
             np.save(folder / f"postings.{name}.npy", array)
     else:
-        rows = np.frombuffer(b"".join(known[name] for name in names), np.float32)
+        rows = np.frombuffer(b"".join(vectors_by_name[name] for name in names), np.float32)
         np.save(folder / "vectors.npy", rows.reshape(len(names), -1))
     return space
 
@@ -239,7 +244,7 @@ def read_texts(path: Path) -> list[str]:
         raise SourceError(f"{path} cannot be read: {error}.") from error
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise SourceError(f"{path} must be a JSON list of strings.")
-    blank = [place for place, text in enumerate(texts) if not text.strip()]
+    blank = [index for index, text in enumerate(texts) if not text.strip()]
     if blank:
         raise SourceError(f"{path}: the text at place {blank[0]} is empty.")
     return texts
@@ -296,21 +301,23 @@ def standard_library() -> list[str]:
     appears once. The sources are read and not run; modules that are built into the interpreter have
     none and are imported.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, text in sorted([*_from_sources(), *_from_interpreter()]):
-        found.setdefault(text, f"{name}: {text}")
-    return sorted(found.values())
+        names.setdefault(text, f"{name}: {text}")
+    return sorted(names.values())
 
 
 def _from_sources() -> Iterator[tuple[str, str]]:
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root).with_suffix("").parts
+        path_parts = path.relative_to(root).with_suffix("").parts
         # Modules in C also have a version in Python under a private name, such as `_pydatetime`.
-        parts = tuple(part.removeprefix("_py") for part in parts if part != "__init__")
-        if any(part in LEFT_OUT or part.startswith(("_", "config-")) for part in parts):
+        path_parts = tuple(
+            module.removeprefix("_py") for module in path_parts if module != "__init__"
+        )
+        if any(module in LEFT_OUT or module.startswith(("_", "config-")) for module in path_parts):
             continue
-        yield from _documented(".".join(parts), ast.parse(path.read_bytes()).body)
+        yield from _documented(".".join(path_parts), ast.parse(path.read_bytes()).body)
 
 
 def _documented(parent: str, nodes: list[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -344,7 +351,7 @@ def _from_interpreter() -> Iterator[tuple[str, str]]:
 
 
 def _first_paragraph(docstring: str | None, *, skip_signature: bool = False) -> str:
-    paragraphs = [" ".join(part.split()) for part in (docstring or "").split("\n\n")]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in (docstring or "").split("\n\n")]
     if skip_signature and len(paragraphs) > 1 and " -> " in paragraphs[0]:
         return paragraphs[1]
     return paragraphs[0]

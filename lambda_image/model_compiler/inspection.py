@@ -35,7 +35,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 @dataclass(slots=True)
 class Inspection:
-    """What is known of a model before it is compiled."""
+    """Facts about a model before it is compiled."""
 
     model: str
     revision: str | None
@@ -102,8 +102,11 @@ def _lines(found: Inspection) -> Iterator[str]:
         yield f"{found.model} does not compile:"
         yield from (f"- {problem}" for problem in found.problems)
     else:
-        way = {"static": "from its table of vectors", "export": f"from the export {found.export}"}
-        yield f"{found.model} compiles {way.get(found.path or '', 'from its weights')}."
+        origins = {
+            "static": "from its table of vectors",
+            "export": f"from the export {found.export}",
+        }
+        yield f"{found.model} compiles {origins.get(found.path or '', 'from its weights')}."
     if found.instead_of_weights:
         yield f"- instead of its weights: {found.instead_of_weights}"
     for name, value in found.settings.items():
@@ -164,7 +167,7 @@ def _describe(model: CompilerModel, source: LocalModel, found: Inspection) -> No
 
 def _no_weights(files: Collection[str]) -> str:
     pickles = sorted(
-        name for name in files if any(PurePosixPath(name).match(kind) for kind in PICKLES)
+        name for name in files if any(PurePosixPath(name).match(pattern) for pattern in PICKLES)
     )
     if pickles:
         return (

@@ -49,13 +49,13 @@ def routes_of(folder: ModelFolder) -> dict[str, ModelFolder]:
     config.done()
     if not isinstance(types, dict) or not isinstance(structure, dict):
         config.fail("types and structure", "objects", structure)
-    known = {"default_route", "allow_empty_key"}
-    others = {key for key, value in parameters.items() if value and key not in known}
-    if {*structure} != {*ROUTES} or others:
+    harmless = {"default_route", "allow_empty_key"}
+    unsupported = {key for key, value in parameters.items() if value and key not in harmless}
+    if {*structure} != {*ROUTES} or unsupported:
         raise UnsupportedModelError(
             f"{config.path}: the compiler can express the routes {' and '.join(ROUTES)}, selected "
             f"by name; found the routes {', '.join(structure) or 'none'}"
-            + "".join(f", and {key}" for key in sorted(others))
+            + "".join(f", and {key}" for key in sorted(unsupported))
         )
     return {route: _route(folder, types, structure[route], route) for route in ROUTES}
 
@@ -119,8 +119,10 @@ def compile_routes(
                     f"{source.name}: both routes must {rule}; found {query[key]} for queries and "
                     f"{document[key]} for documents."
                 )
-        kind = DenseRows if query["task"] == "sparse" else Engine
-        engines = [kind.load(load_artifact(partial / route)) for route in ("query", "document")]
+        engine_type = DenseRows if query["task"] == "sparse" else Engine
+        engines = [
+            engine_type.load(load_artifact(partial / route)) for route in ("query", "document")
+        ]
         alignment = _alignment(*engines, most=options.documents)
         if options.thresholds and alignment["own_nearest"] < ALIGNED:
             raise FidelityError(
@@ -128,9 +130,9 @@ def compile_routes(
                 f"{ALIGNED:.0%} must be nearest to the document vector of the same text; found "
                 f"{alignment['own_nearest']:.0%}. Add --unmeasured to accept these vectors."
             )
-        both = f"{query['vector_space']}\n{document['vector_space']}"
+        spaces = f"{query['vector_space']}\n{document['vector_space']}"
         name = document["vector_space"].rpartition("/")[0]
-        space = f"{name}/{hashlib.sha256(both.encode()).hexdigest()[:DIGITS]}"
+        space = f"{name}/{hashlib.sha256(spaces.encode()).hexdigest()[:DIGITS]}"
         for route, content in contents.items():
             content["vector_space"] = space
             content["fidelity"] = {**content["fidelity"], "route": route, "alignment": alignment}
@@ -147,9 +149,9 @@ def compile_routes(
 def _alignment(query: Engine, document: Engine, *, most: int) -> dict[str, Any]:
     """Compare the vectors of the same texts as queries and as documents."""
     texts = shipped_documents()[:most]
-    asked = query.embed(texts, truncate="right").vectors
+    query_vectors = query.embed(texts, truncate="right").vectors
     stored = document.embed(texts, truncate="right").vectors
-    cosines = (asked @ stored.T).astype(np.float64)
+    cosines = (query_vectors @ stored.T).astype(np.float64)
     same = cosines.diagonal()
     return {
         "texts": len(texts),

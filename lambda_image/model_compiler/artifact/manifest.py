@@ -99,8 +99,8 @@ def _vector_space(model: CompilerModel, settings: Mapping[str, Any], graph: Grap
     decisive["tokenizer"] = model.tokenizer.data.decode("utf-8", "surrogatepass")
     source = hashlib.sha256(graph.source_digest).hexdigest()[:DIGITS]
     # Not by the folder or the requested name: the same model from another place is the same space.
-    known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
-    label = known.short_name if known else model.family
+    entry = recognize(family=model.family, source=source, prompts=model.prompts.texts)
+    label = entry.short_name if entry else model.family
     fingerprint = hashlib.sha256(graph.digest)
     fingerprint.update(json.dumps(decisive, ensure_ascii=False, sort_keys=True).encode())
     return f"{label}@{source}/{graph.precision}/{fingerprint.hexdigest()[:DIGITS]}"
@@ -138,9 +138,9 @@ def model_settings(
             f"The default prompt {default!r} is not one of the model's prompts: "
             f"{', '.join(sorted(prompts)) or 'it has none'}."
         )
-    asked = choices.dimensions or (entry.dimensions if entry else ())
+    requested = choices.dimensions or (entry.dimensions if entry else ())
     return {
-        "dimensions": _dimensions(model.dimensions, asked),
+        "dimensions": _dimensions(model.dimensions, requested),
         "max_tokens": model.max_tokens,
         "prompts": prompts,
         "default_prompt": default,

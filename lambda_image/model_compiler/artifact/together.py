@@ -32,8 +32,8 @@ def put_together(artifacts: Mapping[str, Path], output: Path) -> None:
     marker = SET_FILE if len(artifacts) > 1 else MANIFEST_FILE
     with new_folder(output, marker=marker) as partial:
         for task, folder in artifacts.items():
-            place = partial / task if len(artifacts) > 1 else partial
-            shutil.copytree(folder, place, copy_function=_link, dirs_exist_ok=True)
+            artifact = partial / task if len(artifacts) > 1 else partial
+            shutil.copytree(folder, artifact, copy_function=_link, dirs_exist_ok=True)
         if len(artifacts) > 1:
             name_artifacts(partial)
 
@@ -48,19 +48,19 @@ def _link(source: str, place: str) -> None:
 def name_artifacts(folder: Path) -> None:
     """Write `artifacts.json` for the artifacts in a folder; raises an ArtifactError."""
     checksums = {}
-    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
-        manifest = load_artifact(place).manifest
-        if manifest.task != place.name:
-            wanted = {
+    for artifact in sorted(path for path in folder.iterdir() if path.is_dir()):
+        manifest = load_artifact(artifact).manifest
+        if manifest.task != artifact.name:
+            descriptions = {
                 "embed": "an embedding model, [model]",
                 "rerank": "a reranker, [reranker]",
                 "sparse": "a sparse encoder, [sparse]",
             }
             raise ArtifactError(
-                f"{manifest.model.name} must be {wanted[place.name]}; found a model whose task is "
-                f"{manifest.task}."
+                f"{manifest.model.name} must be {descriptions[artifact.name]}; found a model "
+                f"whose task is {manifest.task}."
             )
-        checksums[place.name] = manifest.checksum
+        checksums[artifact.name] = manifest.checksum
     (folder / SET_FILE).write_text(json.dumps({"artifacts": checksums}, indent=1), "utf-8")
 
 

@@ -41,9 +41,9 @@ def new_folder(output: Path, *, marker: str = MANIFEST_FILE) -> Iterator[Path]:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
+        file = f" ({error.filename})" if error.filename else ""
         raise OutputError(
-            f"{output} cannot be written: {error.strerror or error}{place}. {_state_of(output)}"
+            f"{output} cannot be written: {error.strerror or error}{file}. {_state_of(output)}"
         ) from error
 
 

@@ -43,7 +43,7 @@ TOKENS = 64
 BROKEN = 1e9
 
 #: What runs an artifact of each task.
-KINDS: dict[str, type[Engine | Reranker]] = {
+ENGINES: dict[str, type[Engine | Reranker]] = {
     "embed": Engine,
     "rerank": Reranker,
     "sparse": measure.DenseRows,
@@ -52,7 +52,7 @@ KINDS: dict[str, type[Engine | Reranker]] = {
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What was measured of an artifact."""
+    """The measured values of an artifact."""
 
     #: The manifest's report.
     report: dict[str, Any]
@@ -93,7 +93,7 @@ def accept(
         start_seconds = time.process_time() - began
         _check_shape(session, model)
         tokenizer = load(manifest.tokenizer.kind, artifact.tokenizer_path)
-        engine = KINDS[model.task](manifest, tokenizer, session, truncate="right")
+        engine = ENGINES[model.task](manifest, tokenizer, session, truncate="right")
         against = None
         if model.reference and thresholds:
             against = partial(_compare, model, graph, engine, folder, progress=progress)
@@ -105,14 +105,14 @@ def accept(
             )
             measured = _measure_vectors(engine, against, compare, golden, thresholds)
         if measured.missed or measured.wrong:
-            found = "; ".join([*measured.missed, *measured.wrong])
+            misses = "; ".join([*measured.missed, *measured.wrong])
             message = (
                 f"The {'scores' if model.scoring else 'vectors'} of {model.label} differ too much "
-                f"from the model's own: {found}. {model.remedy}"
+                f"from the model's own: {misses}. {model.remedy}"
             )
             # Only a difference from full precision can be mended by more of it.
             if against and not measured.wrong:
-                raise PrecisionError(message, found)
+                raise PrecisionError(message, misses)
             raise FidelityError(message)
         lines = filter(None, (measured.table, measure.unknown_tokens(tokenizer)))
         return replace(measured, table="\n".join(lines), start_seconds=start_seconds)
@@ -235,19 +235,19 @@ def with_more_float32(
     """
     if not isinstance(model, CompiledModel) or model.precision is Precision.FP32:
         return None
-    kept = model.float32_layers
-    rest = [layer for layer in range(len(graph.layers)) if layer not in kept]
-    if not rest:
+    float32_layers = model.float32_layers
+    int8_layers = [layer for layer in range(len(graph.layers)) if layer not in float32_layers]
+    if not int8_layers:
         return None
     sequences = _sequences(tokenizer, model.max_tokens)
-    found = _hidden_states(folder, graph.layers, sequences)
+    states = _hidden_states(folder, graph.layers, sequences)
     # Not the full-precision model: its hidden states are not rotated.
     exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         exact = _hidden_states(Path(name), exact_model.write(Path(name)).layers, sequences)
-    growth = _growth(found, exact)
-    worst = sorted(rest, key=lambda layer: -growth[layer])[: max(1, len(kept))]
-    return replace(model, float32_layers=kept | set(worst))
+    growth = _growth(states, exact)
+    worst = sorted(int8_layers, key=lambda layer: -growth[layer])[: max(1, len(float32_layers))]
+    return replace(model, float32_layers=float32_layers | set(worst))
 
 
 def _sequences(tokenizer: Tokenizer, max_tokens: int) -> list[list[int]]:

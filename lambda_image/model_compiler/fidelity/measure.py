@@ -54,7 +54,7 @@ class Thresholds:
     #: A text's vector must not depend on the rest of the batch.
     batch_cosine_min: float = 0.99999
     neighbor_overlap: float = 0.8
-    #: Of a reranker: the orders of passages, and its best ones.
+    #: Agreement of a reranker's orders of passages, and of its best ones.
     kendall_tau: float = 0.98
     top_overlap: float = 0.8
 
@@ -64,17 +64,17 @@ class Fidelity:
     """The measured values. Each cosine compares two vectors of one text."""
 
     texts: int
-    #: To full precision; 1 in full precision itself.
+    #: Cosines to full precision; 1 in full precision itself.
     cosine_min: float
     cosine_mean: float
     #: The text of `cosine_min`, by its name.
     worst_text: str
-    #: Of a text alone to the same text in a batch.
+    #: Lowest cosine of a text alone to the same text in a batch.
     batch_cosine_min: float
     documents: int
     #: Mean share of a query's nearest documents that full precision also finds.
     neighbor_overlap: float
-    #: By prompt: the largest difference of a component in full precision from its golden value.
+    #: Largest difference of a component in full precision from its golden value, by prompt.
     golden_differences: Mapping[str, float]
 
 
@@ -99,9 +99,9 @@ def measure(
         bar.reset(len(named) * (2 if same else 3) + len(searched) * (1 if same else 2))
         alone = _alone(artifact, list(named.values()), bar)
         together = _together(artifact, list(named.values()), bar)
-        found = _together(artifact, searched, bar)
+        document_vectors = _together(artifact, searched, bar)
         own = alone if same else _alone(reference, list(named.values()), bar)
-        wanted = found if same else _together(reference, searched, bar)
+        exact_vectors = document_vectors if same else _together(reference, searched, bar)
     cosines = _cosines(alone, own)
     return Fidelity(
         texts=len(named),
@@ -110,7 +110,7 @@ def measure(
         worst_text=list(named)[int(cosines.argmin())],
         batch_cosine_min=float(_cosines(alone, together).min()),
         documents=len(searched),
-        neighbor_overlap=_overlap(found, wanted),
+        neighbor_overlap=_overlap(document_vectors, exact_vectors),
         golden_differences={
             f"{entry.prompt or 'none'}": _golden_difference(reference, entry) for entry in golden
         },
@@ -143,15 +143,15 @@ def problems(fidelity: Fidelity, thresholds: Thresholds) -> list[str]:
 
 def golden_problems(fidelity: Fidelity, golden: Sequence[CatalogGolden]) -> list[str]:
     """Return a message for each golden value that full precision misses."""
-    found = []
+    misses = []
     for entry in golden:
         difference = fidelity.golden_differences[entry.prompt or "none"]
         if not difference <= entry.tolerance:
-            found.append(
+            misses.append(
                 f"in full precision, with the prompt {entry.prompt!r}, a component is "
                 f"{difference:.6f} from its golden value; it may be at most {entry.tolerance}"
             )
-    return found
+    return misses
 
 
 def batch_problems(cosine: float, thresholds: Thresholds) -> list[str]:
@@ -200,11 +200,11 @@ def unknown_tokens(tokenizer: Tokenizer) -> str:
     encoded = {name: tokenizer.encode(text) for name, text in texts().items()}
     counts = {name: ids.count(unknown) for name, ids in encoded.items()}
     share = sum(counts.values()) / max(1, sum(map(len, encoded.values())))
-    most = sorted(encoded, key=lambda name: -counts[name] / max(1, len(encoded[name])))[:3]
-    found = "; ".join(
-        f"{name}: {counts[name] / len(encoded[name]):.0%}" for name in most if counts[name]
+    worst = sorted(encoded, key=lambda name: -counts[name] / max(1, len(encoded[name])))[:3]
+    shares = "; ".join(
+        f"{name}: {counts[name] / len(encoded[name]):.0%}" for name in worst if counts[name]
     )
-    return f"  tokens unknown to the model  {share:.1%}" + (f"  ({found})" if found else "")
+    return f"  tokens unknown to the model  {share:.1%}" + (f"  ({shares})" if shares else "")
 
 
 def aligned(rows: Sequence[tuple[str, str, str]]) -> str:
@@ -218,9 +218,11 @@ def aligned(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def batch_invariance(artifact: Engine, *, progress: bool = False) -> float:
     """Return the lowest cosine of a text's vector alone to its vector in a batch."""
-    asked = list(texts().values())
-    with tqdm(total=2 * len(asked), desc="fidelity", unit=" texts", disable=not progress) as bar:
-        return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
+    inputs = list(texts().values())
+    with tqdm(total=2 * len(inputs), desc="fidelity", unit=" texts", disable=not progress) as bar:
+        return float(
+            _cosines(_alone(artifact, inputs, bar), _together(artifact, inputs, bar)).min()
+        )
 
 
 class DenseRows(Engine):
@@ -284,10 +286,10 @@ def _cosines(left: Vectors, right: Vectors) -> npt.NDArray[np.float64]:
     It is 1 for two rows of zeros, which a static model returns for a text of tokens without a
     vector. A model that returns nothing else is broken, and has the cosine NaN.
     """
-    one, other = left.astype(np.float64), right.astype(np.float64)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    same = ~(one.any(axis=1) | other.any(axis=1)) & one.any()
-    cosines: npt.NDArray[np.float64] = ((one * other).sum(axis=1) + same) / (lengths + same)
+    doubles, reference = left.astype(np.float64), right.astype(np.float64)
+    lengths = np.linalg.norm(doubles, axis=1) * np.linalg.norm(reference, axis=1)
+    same = ~(doubles.any(axis=1) | reference.any(axis=1)) & doubles.any()
+    cosines: npt.NDArray[np.float64] = ((doubles * reference).sum(axis=1) + same) / (lengths + same)
     return cosines
 
 
@@ -334,10 +336,10 @@ class ScoreFidelity:
 
     queries: int
     passages: int
-    #: Of two scores of a pair.
+    #: Differences of a pair's score from the one in full precision.
     difference_max: float
     difference_mean: float
-    #: Of the orders of a query's passages, the mean and the lowest over queries and labels.
+    #: Kendall's tau of the orders of a query's passages: mean and lowest, over queries and labels.
     kendall_tau: float
     kendall_tau_min: float
     #: Mean share of a query's best passages that full precision also finds.
@@ -350,34 +352,34 @@ def measure_scores(
     artifact: Reranker, reference: Reranker, *, multiply_adds: int, progress: bool = False
 ) -> ScoreFidelity:
     """Compare a reranker with the same model in full precision; see `measure`."""
-    most = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))
-    asked, passages = _queries_and_passages(max(FEWEST, min(QUERIES, most)))
-    found, wanted, scores, own = [], [], [], []
-    with tqdm(total=len(asked), desc="fidelity", unit=" queries", disable=not progress) as bar:
-        for query in asked:
-            found.append(_logits(artifact, query, passages))
+    affordable = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))
+    queries, passages = _queries_and_passages(max(FEWEST, min(QUERIES, affordable)))
+    logits, exact_logits, scores, own = [], [], [], []
+    with tqdm(total=len(queries), desc="fidelity", unit=" queries", disable=not progress) as bar:
+        for query in queries:
+            logits.append(_logits(artifact, query, passages))
             same = reference is artifact
-            wanted.append(found[-1] if same else _logits(reference, query, passages))
-            scores.append(artifact.activated(found[-1]))
-            own.append(artifact.activated(wanted[-1]))
+            exact_logits.append(logits[-1] if same else _logits(reference, query, passages))
+            scores.append(artifact.activated(logits[-1]))
+            own.append(artifact.activated(exact_logits[-1]))
             bar.update()
     differences = np.abs(np.array(scores, np.float64) - np.array(own, np.float64))
     # Of many labels, each orders the passages.
     orders = [
-        (one[:, label], other[:, label])
-        for one, other in zip(found, wanted, strict=True)
-        for label in range(one.shape[1])
+        (row[:, label], exact_row[:, label])
+        for row, exact_row in zip(logits, exact_logits, strict=True)
+        for label in range(row.shape[1])
     ]
-    taus = [kendall_tau(one, other) for one, other in orders]
+    taus = [kendall_tau(order, exact_order) for order, exact_order in orders]
     return ScoreFidelity(
-        queries=len(asked),
+        queries=len(queries),
         passages=len(passages),
         difference_max=float(differences.max()),
         difference_mean=float(differences.mean()),
         kendall_tau=float(np.mean(taus)),
         kendall_tau_min=min(taus),
         top_overlap=float(np.mean([len(_best(a, TOP) & _best(b, TOP)) / TOP for a, b in orders])),
-        batch_difference_max=batch_difference(artifact, asked[0]),
+        batch_difference_max=batch_difference(artifact, queries[0]),
     )
 
 
@@ -394,10 +396,14 @@ def kendall_tau(one: Vectors, other: Vectors) -> float:
 
     Kendall, 1945, "The treatment of ties in ranking problems".
     """
-    first, second = (np.sign(values[:, None] - values[None]) for values in (one, other))
-    pairs = np.sqrt(np.square(first).sum() * np.square(second).sum())
+    signs, exact_signs = (np.sign(values[:, None] - values[None]) for values in (one, other))
+    pairs = np.sqrt(np.square(signs).sum() * np.square(exact_signs).sum())
     # Without two different scores there is no order, which only the same can agree with.
-    return float((first * second).sum() / pairs) if pairs else float(not (first - second).any())
+    return (
+        float((signs * exact_signs).sum() / pairs)
+        if pairs
+        else float(not (signs - exact_signs).any())
+    )
 
 
 def score_problems(fidelity: ScoreFidelity, thresholds: Thresholds) -> list[str]:
@@ -440,9 +446,9 @@ def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:
 
 def _queries_and_passages(queries: int) -> tuple[list[str], list[str]]:
     every = shipped_documents()
-    passages = [every[place * len(every) // PASSAGES] for place in range(PASSAGES)]
-    rest = [document for document in every if document not in passages]
-    return [rest[place * len(rest) // queries] for place in range(queries)], passages
+    passages = [every[number * len(every) // PASSAGES] for number in range(PASSAGES)]
+    candidates = [document for document in every if document not in passages]
+    return [candidates[number * len(candidates) // queries] for number in range(queries)], passages
 
 
 def _logits(reranker: Reranker, query: str, passages: Sequence[str]) -> Vectors:

@@ -103,9 +103,9 @@ class _Settings:
         if isinstance(self.targets, str) or self.layers is None:
             return True
         # Without a pattern, the first number in the name is the layer's.
-        before = [rf"(?:^|.*?\.){each}" for each in self.layers_patterns] or [r".*?\.[^.]*"]
-        found = (re.match(rf"{each}\.(\d+)\.", module) for each in before)
-        return any(number is not None and int(number[1]) in self.layers for number in found)
+        before = [rf"(?:^|.*?\.){pattern}" for pattern in self.layers_patterns] or [r".*?\.[^.]*"]
+        numbers = (re.match(rf"{prefix}\.(\d+)\.", module) for prefix in before)
+        return any(number is not None and int(number[1]) in self.layers for number in numbers)
 
 
 def _matches(selection: str | list[str], module: str) -> bool:
@@ -141,36 +141,36 @@ def _merged(folder: ConfigFolder) -> dict[str, StoredTensor]:
     base = modern_names(stored_tensors(folder.path))
     layers, plain = dict[str, list[str]](), dict[str, str]()
     for name in stored:
-        module, lora, part = name.removeprefix(PREFIX).rpartition(".lora_")
+        module, lora, tensor = name.removeprefix(PREFIX).rpartition(".lora_")
         if lora:
-            layers.setdefault(module, []).append(part)
+            layers.setdefault(module, []).append(tensor)
         else:
-            plain[name] = part
+            plain[name] = tensor
     if not layers:
         raise UnsupportedModelError(
             f"{path} has no matrices of an adapter (lora_A and lora_B), so {ADAPTER_FILE} does not "
             f"describe it; found {some(stored)}."
         )
     merged = dict(base)
-    for name, part in plain.items():
-        replaced = _in_base(base, part.replace(".base_layer.", "."), path)
+    for name, tensor in plain.items():
+        replaced = _in_base(base, tensor.replace(".base_layer.", "."), path)
         if merged[replaced] is not base[replaced]:
             raise SourceError(f"{path} has {replaced} twice: {name} is the second.")
         merged[replaced] = _changed(base[replaced], adapter, name)
-        module = part.rpartition(".")[0]
+        module = tensor.rpartition(".")[0]
         wrapped = module in layers or settings.names(module)
         if wrapped and not module.endswith(".base_layer"):
             _check_copy(adapter, name, base[replaced])
-    for module, parts in layers.items():
+    for module, suffixes in layers.items():
         weight = _in_base(merged, f"{module}.weight", path)
-        names = EMBEDDING if set(parts) == set(EMBEDDING) else LINEAR
-        wanted = {*names, *((BIAS,) if settings.has_bias and names is LINEAR else ())}
-        if set(parts) != wanted:
+        names = EMBEDDING if set(suffixes) == set(EMBEDDING) else LINEAR
+        expected = {*names, *((BIAS,) if settings.has_bias and names is LINEAR else ())}
+        if set(suffixes) != expected:
             raise UnsupportedModelError(
-                f"{path}: {module} must have {' and '.join(sorted(wanted))}, as "
-                f"{ADAPTER_FILE} says, or those of an embedding; found {', '.join(sorted(parts))}."
+                f"{path}: {module} must have {' and '.join(sorted(expected))}, as {ADAPTER_FILE} "
+                f"says, or those of an embedding; found {', '.join(sorted(suffixes))}."
             )
-        down, up = (f"{PREFIX}{module}.lora_{part}" for part in names)
+        down, up = (f"{PREFIX}{module}.lora_{tensor}" for tensor in names)
         rank = adapter.shape(down)[0]
         scale = settings.scale(module, rank)
         shape = base[weight].shape
@@ -179,7 +179,7 @@ def _merged(folder: ConfigFolder) -> dict[str, StoredTensor]:
         _check_shape(adapter, up, (rows, rank))
         turned = names is EMBEDDING
         merged[weight] = _sum(merged[weight], adapter, [up, down], scale, turned=turned)
-        if BIAS in parts:
+        if BIAS in suffixes:
             bias = _in_base(merged, f"{module}.bias", path)
             added = f"{PREFIX}{module}.lora_{BIAS}"
             _check_shape(adapter, added, merged[bias].shape)
@@ -193,21 +193,25 @@ def _listed(value: Any) -> list[Any]:
 
 def _pattern(patterns: Iterable[str], module: str) -> str:
     """Return the first pattern that matches the end of a module's name, as peft looks for it."""
-    return next((each for each in patterns if re.match(rf"(.*\.)?({each})$", module)), module)
+    return next(
+        (pattern for pattern in patterns if re.match(rf"(.*\.)?({pattern})$", module)), module
+    )
 
 
 def _in_base(base: Mapping[str, StoredTensor], name: str, path: Path) -> str:
     """Return the base's name of a tensor: either may have a prefix of the model's class."""
-    found = [
-        each for each in base if f".{each}".endswith(f".{name}") or f".{name}".endswith(f".{each}")
+    matches = [
+        candidate
+        for candidate in base
+        if f".{candidate}".endswith(f".{name}") or f".{name}".endswith(f".{candidate}")
     ]
-    if len(found) != 1:
+    if len(matches) != 1:
         raise SourceError(
             f"{path} does not fit its base: {name} must be one of the base's tensors; found "
-            f"{', '.join(found[:3]) or 'none of that name'}. If the base has the names of its own "
-            f"code: {MERGE}"
+            f"{', '.join(matches[:3]) or 'none of that name'}. If the base has the names of its "
+            f"own code: {MERGE}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _check_shape(adapter: Weights, name: str, shape: tuple[int, ...]) -> None:
@@ -243,8 +247,8 @@ def _sum(
     """Return a tensor of the base plus the scaled product of the adapter's, or its transpose."""
 
     def read() -> npt.NDArray[np.float32]:
-        first, *others = (adapter.take(name, *adapter.shape(name)) for name in names)
-        product = np.float32(scale) * functools.reduce(np.matmul, others, first)
+        matrix, *factors = (adapter.take(name, *adapter.shape(name)) for name in names)
+        product = np.float32(scale) * functools.reduce(np.matmul, factors, matrix)
         return base.read().astype(np.float32) + (product.T if turned else product)
 
     return replace(base, dtype="F32", read=read)

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NoReturn
 from model_compiler.errors import SourceError, UnsupportedModelError
 
 NONE: Mapping[str, str] = MappingProxyType({})
-#: By file: the keys that change no vector, by reason. Families have their own.
+#: The keys of each file that change no vector, by reason. Families have their own.
 REASONS: Mapping[str, Mapping[str, str]] = {
     "config.json": {
         # https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py
@@ -120,25 +120,25 @@ INTEGER_OF = {
 
 
 def _check_values(path: Path, value: Any) -> None:
-    for each in values_of(value):
-        if isinstance(each, str):
-            check_most(f"{path}: a string", len(each), STRING, "characters")
+    for item in values_of(value):
+        if isinstance(item, str):
+            check_most(f"{path}: a string", len(item), STRING, "characters")
         else:
             entries = ENTRIES_OF.get(path.name, ENTRIES)
-            check_most(f"{path}: a list or an object", len(each), entries, "entries")
+            check_most(f"{path}: a list or an object", len(item), entries, "entries")
 
 
 def values_of(value: Any) -> Iterator[Any]:
     """Give each list, object and string of a JSON value, and each key."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, (list, dict)):
-            yield each
-            left += each
-            left += each.values() if isinstance(each, dict) else ()
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, (list, dict)):
+            yield item
+            pending += item
+            pending += item.values() if isinstance(item, dict) else ()
 
 
 def check_most(name: str, found: int, most: int, unit: str) -> None:
@@ -164,10 +164,10 @@ class ConfigFile:
 
     def integer(self, key: str, default: int | None = None, *, least: int = 1) -> int:
         """Read an integer from `least` to the key's limit; required without a default."""
-        value, most = self._take(key, default), INTEGER_OF.get(key, INTEGER)
-        if type(value) is int and least <= value <= most:
+        value, limit = self._take(key, default), INTEGER_OF.get(key, INTEGER)
+        if type(value) is int and least <= value <= limit:
             return value
-        return self.fail(key, f"an integer of at least {least} and at most {most}", value)
+        return self.fail(key, f"an integer of at least {least} and at most {limit}", value)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Read a positive number; required without a default."""
@@ -232,10 +232,10 @@ class ConfigFile:
 
     def done(self, file: str = "", more: Mapping[str, str] = NONE) -> None:
         """Check that every key was read, or is harmless in such a file or for more reasons."""
-        if left := self._left - harmless(file, more):
-            found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(left))
+        if unread := self._left - harmless(file, more):
+            settings = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(unread))
             raise UnsupportedModelError(
-                f"{self.path} has settings that the compiler does not know: {found}. "
+                f"{self.path} has settings that the compiler does not know: {settings}. "
                 "They may change the vectors."
             )
 

@@ -53,7 +53,11 @@ class ExportWeights(Weights):
 
     def prefix(self, candidates: tuple[str, ...], name: str) -> str:  # noqa: ARG002
         """Return the one prefix with which `name` exists, whatever it is."""
-        ends = [found for found in self._tensors if found == name or found.endswith(f".{name}")]
+        ends = [
+            initializer
+            for initializer in self._tensors
+            if initializer == name or initializer.endswith(f".{name}")
+        ]
         if len(ends) != 1:
             raise SourceError(
                 f"{self.folder} has {len(ends)} initializers named {name!r} or ending in it; "
@@ -71,13 +75,16 @@ def _named(path: Path) -> dict[str, StoredTensor]:
         if tensor.data_type in TYPES and math.prod(tensor.dims) > 1
     }
     layers = list(_linear_layers(graph, initializers))
-    others = initializers.keys() - {matrix for _, matrix, _ in layers}
-    found: dict[str, StoredTensor] = {}
-    for name, tensor, transposed in [*layers, *((other, other, False) for other in others)]:
-        if name in found:
+    named = initializers.keys() - {matrix for _, matrix, _ in layers}
+    stored: dict[str, StoredTensor] = {}
+    for name, tensor, transposed in [
+        *layers,
+        *((initializer, initializer, False) for initializer in named),
+    ]:
+        if name in stored:
             raise SourceError(f"{path} has two matrices for {name}.")
-        found[name] = _stored(path, initializers[tensor], transposed=transposed)
-    return found
+        stored[name] = _stored(path, initializers[tensor], transposed=transposed)
+    return stored
 
 
 def load_export(path: Path) -> ModelProto:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 def files_in(folder: Path) -> dict[str, Path]:
     """Return the files of a folder by their paths in it, with slashes."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
 def linked_folder(files: Mapping[str, Path]) -> Path:

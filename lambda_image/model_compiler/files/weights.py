@@ -150,12 +150,13 @@ class Weights:
             name
             for names in harmless.values()
             for name in names.split()
-            if not any(fnmatchcase(each, name) for each in used)
+            if not any(fnmatchcase(name_in_use, name) for name_in_use in used)
         ]
         unknown = [
-            left
-            for left in self._left
-            if not any(fnmatchcase(left, name) for name in names) and not self._is_copy(left, used)
+            tensor
+            for tensor in self._left
+            if not any(fnmatchcase(tensor, name) for name in names)
+            and not self._is_copy(tensor, used)
         ]
         if unknown:
             raise UnsupportedModelError(
@@ -167,23 +168,23 @@ class Weights:
         """Return whether a tensor is equal to one that was used, and not by chance, as zeros."""
         stored = self._tensors[name]
         shared = [
-            other
-            for other in used
-            if self._tensors[other].shape == stored.shape and self._tensors[other].dtype in WIDTHS
+            twin
+            for twin in used
+            if self._tensors[twin].shape == stored.shape and self._tensors[twin].dtype in WIDTHS
         ]
         if stored.dtype not in WIDTHS or not shared:
             return False
         values = self._read(name, stored, WIDTHS).ravel()
         return bool((values != values[:1]).any()) and any(
-            self._are_equal(name, other) for other in shared
+            self._are_equal(name, twin) for twin in shared
         )
 
     def _are_equal(self, *names: str) -> bool:
-        first, second = (self._read(name, self._tensors[name], WIDTHS) for name in names)
-        if first.dtype != second.dtype:
+        values, copied = (self._read(name, self._tensors[name], WIDTHS) for name in names)
+        if values.dtype != copied.dtype:
             with np.errstate(over="ignore"):  # no tensor that is used is infinite
-                first, second = first.astype(np.float32), second.astype(np.float32)
-        return np.array_equal(first, second)
+                values, copied = values.astype(np.float32), copied.astype(np.float32)
+        return np.array_equal(values, copied)
 
     def _tensor(self, name: str, shape: tuple[int, ...] | None = None) -> StoredTensor:
         stored = self._tensors.get(name)
@@ -218,22 +219,22 @@ def modern_names(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]
     """Name gains and shifts of normalizations as transformers does, not TensorFlow."""
     renamed: dict[str, StoredTensor] = {}
     for name, tensor in tensors.items():
-        path, _, last = name.rpartition(".")
-        newer = f"{path}.{GAINS.get(last, last)}" if path else name
+        path, _, parameter = name.rpartition(".")
+        newer = f"{path}.{GAINS.get(parameter, parameter)}" if path else name
         renamed[name if newer in tensors else newer] = tensor
     return renamed
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Return the tensors of a folder's safetensors files by name."""
-    found: dict[str, StoredTensor] = {}
+    stored: dict[str, StoredTensor] = {}
     for file in _files(folder):
         tensors = open_tensors(file)
-        twice = found.keys() & tensors.keys()
+        twice = stored.keys() & tensors.keys()
         if twice:
             raise SourceError(f"{file} has tensors of another file of its model: {some(twice)}.")
-        found.update(tensors)
-    return found
+        stored.update(tensors)
+    return stored
 
 
 def _files(folder: Path) -> list[Path]:
@@ -282,11 +283,11 @@ def _check_names(path: Path) -> None:
 
 
 def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
         raise SourceError(f"{path} is damaged: its header has {some(twice)} more than once.")
-    return found
+    return entries
 
 
 def _stored(path: Path, file: Any, name: str) -> StoredTensor:
@@ -297,6 +298,6 @@ def _stored(path: Path, file: Any, name: str) -> StoredTensor:
 
 def some(names: Iterable[str]) -> str:
     """Return the first of the names, sorted, and how many more there are."""
-    found = sorted(names)
-    rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return (", ".join(found[:5]) or "none") + rest
+    ordered = sorted(names)
+    suffix = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
+    return (", ".join(ordered[:5]) or "none") + suffix

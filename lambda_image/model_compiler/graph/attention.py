@@ -140,14 +140,14 @@ class Blocks:
         self.padded = op.Mul(blocks, block)
         pads = op.Concat(int64(0, 0, 0), op.Sub(self.padded, self.tokens), axis=0)
         mask = op.Pad("attention_mask", pads)
-        places = _range(builder, self.padded)
+        positions = _range(builder, self.padded)
         self.stretch = op.Min(self.padded, op.Add(block, int64(2 * reach)))
         # The first key of each block's stretch, which stays inside the text at its ends.
         start = op.Sub(op.Mul(_range(builder, blocks), block), int64(reach))
         start = op.Max(start, int64(0))
         start = op.Min(start, op.Sub(self.padded, self.stretch))
         self.keys = op.Add(op.Unsqueeze(start, int64(1)), _range(builder, self.stretch))
-        queries = op.Reshape(places, op.Concat(blocks, block, int64(1), axis=0))
+        queries = op.Reshape(positions, op.Concat(blocks, block, int64(1), axis=0))
         distance = op.Abs(op.Sub(queries, op.Unsqueeze(self.keys, int64(1))))
         is_far = op.Greater(distance, int64(reach))
         far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
@@ -158,7 +158,7 @@ class Blocks:
         if shared_by:
             self.bias = op.Expand(op.Unsqueeze(self.bias, int64(3)), int64(1, 1, 1, shared_by, 1))
         self.ids = op.Pad("input_ids", pads)
-        self.positions = op.Expand(places, op.Concat(self.batch, self.padded, axis=0))
+        self.positions = op.Expand(positions, op.Concat(self.batch, self.padded, axis=0))
         if shared_by:
             self.bias = op.Reshape(self.bias, op.Concat(int64(0, 0, -1), self.stretch, axis=0))
             self.queries_shape = op.Concat(int64(0), blocks, int64(-1, width), axis=0)
@@ -169,15 +169,15 @@ class Blocks:
 
 def _key_bias(builder: GraphBuilder, mask: str, masked: float) -> str:
     """Convert a mask int64 [batch, keys] to the bias of the scores, float32 [batch, keys]."""
-    there = builder.op.Cast(mask, to=TensorProto.FLOAT)
-    missing = builder.op.Sub(builder.constant(1, np.float32), there)
+    present = builder.op.Cast(mask, to=TensorProto.FLOAT)
+    missing = builder.op.Sub(builder.constant(1, np.float32), present)
     return builder.op.Mul(missing, builder.constant(masked, np.float32))
 
 
 def _range(builder: GraphBuilder, count: str) -> str:
     """Return 0, 1, 2 … as int64 [count] for a count int64 [1]."""
-    zero, one = (builder.constant(number, np.int64) for number in (0, 1))
-    return builder.op.Range(zero, builder.op.Squeeze(count), one)
+    zero, step = (builder.constant(number, np.int64) for number in (0, 1))
+    return builder.op.Range(zero, builder.op.Squeeze(count), step)
 
 
 def whole_blocks(tokens: int) -> int:
@@ -215,8 +215,8 @@ class HeadAttention:
         """Attend to the tokens within the window; the blocks are separate texts."""
         op, blocks = self._builder.op, self._blocks
         stretches = (
-            op.Reshape(op.Gather(part, blocks.keys, axis=1), self._stretches_shape)
-            for part in (key, value)
+            op.Reshape(op.Gather(tensor, blocks.keys, axis=1), self._stretches_shape)
+            for tensor in (key, value)
         )
         mixed = self._builder.microsoft.MultiHeadAttention(
             op.Reshape(query, blocks.queries_shape),
@@ -233,8 +233,8 @@ class HeadAttention:
 #: T5 and MPNet have these numbers: 16 buckets for each direction, of which the distances up to 7
 #: have one each. See `_relative_position_bucket` of transformers' T5Attention.
 BUCKETS = 32
-EACH_WAY = BUCKETS // 2
-EXACT = EACH_WAY // 2
+ONE_DIRECTION = BUCKETS // 2
+EXACT = ONE_DIRECTION // 2
 #: Greater distances have its bucket.
 FARTHEST = 128
 
@@ -257,9 +257,9 @@ def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
 def _distances(builder: GraphBuilder) -> str:
     """Return the key's place minus the query's, int64 [tokens, tokens]."""
     op = builder.op
-    zero, one = (builder.constant(value, np.int64) for value in (0, 1))
-    places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
-    return op.Sub(places, op.Unsqueeze(places, builder.int64(1)))
+    zero, axis = (builder.constant(value, np.int64) for value in (0, 1))
+    positions = op.Range(zero, op.Gather(op.Shape("input_ids"), axis), axis)
+    return op.Sub(positions, op.Unsqueeze(positions, builder.int64(1)))
 
 
 def linear_bias(builder: GraphBuilder, heads: int) -> str:
@@ -279,8 +279,8 @@ def slopes(heads: int) -> list[float]:
     come first, then every other one of the next higher, as in the paper's own code.
     """
     power = 1 << (heads.bit_length() - 1)
-    first = [2.0 ** (-8 * (number + 1) / power) for number in range(power)]
-    return first + [2.0 ** (-4 * (2 * number + 1) / power) for number in range(heads - power)]
+    slopes = [2.0 ** (-8 * (number + 1) / power) for number in range(power)]
+    return slopes + [2.0 ** (-4 * (2 * number + 1) / power) for number in range(heads - power)]
 
 
 def bucket(distance: int) -> int:
@@ -291,4 +291,6 @@ def bucket(distance: int) -> int:
     """
     far = abs(distance)
     shared = EXACT + (far * far // EXACT**2).bit_length() - 1
-    return (EACH_WAY if distance > 0 else 0) + (far if far < EXACT else min(shared, EACH_WAY - 1))
+    return (ONE_DIRECTION if distance > 0 else 0) + (
+        far if far < EXACT else min(shared, ONE_DIRECTION - 1)
+    )

@@ -78,7 +78,7 @@ class GraphBuilder:
         self._rows = (rows or weights, rows_file or weights_file)
         self._counts = Counter[str]()
         self._uses = Counter[str]()
-        #: By the name and the type of a weight: the hash of its values, and how it is stored.
+        #: Hash of a weight's values and its storage, by the weight's name and type.
         self._stored: dict[tuple[str, str], tuple[bytes, TensorProto]] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._float32_layers = frozenset(float32_layers)
@@ -119,8 +119,8 @@ class GraphBuilder:
         self._uses[name] += 1
         unique = name if self._uses[name] == 1 else f"{name}.{self._uses[name]}"
         if key in self._stored:
-            known, stored = self._stored[key]
-            if known != digest or tuple(stored.dims) != array.shape:
+            stored_digest, stored = self._stored[key]
+            if stored_digest != digest or tuple(stored.dims) != array.shape:
                 raise ValueError(f"the graph already has a weight named {name}")
             tensor = TensorProto()
             tensor.CopyFrom(stored)

@@ -90,22 +90,22 @@ def linear_by_group(
     def multiply(rows: str, by: Callable[[str, str, Floats], str]) -> str:
         if sizes is None:
             return by(rows, *next(iter(weights.items())))
-        parts = builder.node_with_outputs("Split", rows, sizes, outputs=len(weights), axis=0)
-        products = [by(part, *each) for part, each in zip(parts, weights.items(), strict=True)]
+        groups = builder.node_with_outputs("Split", rows, sizes, outputs=len(weights), axis=0)
+        products = [by(group, *entry) for group, entry in zip(groups, weights.items(), strict=True)]
         return builder.op.Concat(*products, axis=0)
 
     exact, width = None, next(iter(weights.values())).shape[1]
     if builder.quantizes and channels is not None:
-        kept = np.ones(width, np.float32)
-        kept[channels] = 0
+        unmasked = np.ones(width, np.float32)
+        unmasked[channels] = 0
         exact = multiply(
             builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
             lambda rows, name, weight: builder.op.MatMul(
                 rows, builder.weight(f"{name}.outliers", weight[:, channels].T)
             ),
         )
-        value = builder.op.Mul(value, builder.constant(kept, np.float32))
-        weights = {name: weight * kept for name, weight in weights.items()}
+        value = builder.op.Mul(value, builder.constant(unmasked, np.float32))
+        weights = {name: weight * unmasked for name, weight in weights.items()}
     rows = quantize(builder, value, width=width, zeros=zeros)
     product = multiply(
         rows.values,
@@ -157,8 +157,8 @@ def dequantize(builder: GraphBuilder, value: str, *rows: Rows) -> str:
     if not scales:
         return value
     scale = scales[0]
-    for other in scales[1:]:
-        scale = builder.op.Mul(scale, other)
+    for factor in scales[1:]:
+        scale = builder.op.Mul(scale, factor)
     return builder.op.Mul(value, scale)
 
 

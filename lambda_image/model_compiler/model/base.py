@@ -57,7 +57,7 @@ class CompilerModel(ABC):
 
     #: The architecture, such as `bert`; `onnx` for an export.
     family: str
-    #: Of the embedding; of a reranker, its labels; of a sparse encoder, its vocabulary.
+    #: Length of an embedding; number of a reranker's labels; size of a sparse encoder's vocabulary.
     dimensions: int
     #: Number of rows of the embedding table.
     vocabulary_size: int
@@ -117,5 +117,5 @@ class OwnModel(CompilerModel):
     @property
     def remedy(self) -> str:
         """A sentence for the user of a model that missed a threshold."""
-        other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
-        return f"{other}add --unmeasured to accept these vectors.".capitalize()
+        alternative = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
+        return f"{alternative}add --unmeasured to accept these vectors.".capitalize()

@@ -146,8 +146,9 @@ class NextTokenHead(ScoreHead):
     head, each token has a row.
     """
 
-    token: int
-    other: int | None
+    true_token: int
+    #: The token whose logit is subtracted; None for one token alone.
+    false_token: int | None
     vocabulary_size: int
     #: Whether the head's table is that of the embeddings.
     tied: bool
@@ -160,7 +161,7 @@ class NextTokenHead(ScoreHead):
             name = weights.prefix(("", "model."), name) + name
             weights.check_copy(copy, name)
         table = weights.take(name, self.vocabulary_size, self.hidden_size)
-        row = table[self.token] - (0 if self.other is None else table[self.other])
+        row = table[self.true_token] - (0 if self.false_token is None else table[self.false_token])
         return {f"{self.out}.weight": row[np.newaxis]}
 
 
@@ -223,13 +224,13 @@ def _modules(folder: ModelFolder) -> tuple[ConfigFolder, ConfigFolder | None, Se
     """Return the encoder's folder, that of a LogitScore, and the modules of another head."""
     if not folder.has_modules:
         return folder, None, []
-    modules, kinds = folder.modules, folder.kinds
-    if kinds in (["Transformer"], ["Transformer", "LogitScore"]):
+    modules, names = folder.modules, folder.kinds
+    if names in (["Transformer"], ["Transformer", "LogitScore"]):
         return modules[0].folder, modules[1].folder if len(modules) > 1 else None, []
-    pooled = kinds[:2] == ["Transformer", "Pooling"] and kinds[2:][-1:] == ["Dense"]
-    if not pooled or set(kinds[2:]) - {"Dense", "LayerNorm"}:
+    pooled = names[:2] == ["Transformer", "Pooling"] and names[2:][-1:] == ["Dense"]
+    if not pooled or set(names[2:]) - {"Dense", "LayerNorm"}:
         raise UnsupportedModelError(
-            f"{folder.path / MODULES_FILE} lists {', '.join(kinds) or 'no modules'}; of a "
+            f"{folder.path / MODULES_FILE} lists {', '.join(names) or 'no modules'}; of a "
             "cross-encoder, the compiler can express a Transformer alone, with a LogitScore, or "
             "with a Pooling, any number of Dense and LayerNorm, and a Dense."
         )
@@ -239,7 +240,7 @@ def _modules(folder: ModelFolder) -> tuple[ConfigFolder, ConfigFolder | None, Se
 def _head_of_modules(config: ConfigFile, modules: Sequence[Module]) -> Head:
     """Return the head of a Pooling and the modules after it, of which the last gives the scores."""
     _, size = _family(config)
-    (_, pooled), *others = modules
+    (_, pooled), *layers = modules
     pooling = read_pooling(pooled, hidden_size=size)
     if not pooling.include_prompt:
         raise UnsupportedModelError(
@@ -247,17 +248,17 @@ def _head_of_modules(config: ConfigFile, modules: Sequence[Module]) -> Head:
         )
     width = pooling.dimensions(size)
     read: list[Dense | LayerNorm] = []
-    for place, (kind, path) in enumerate(others, start=1):
+    for number, (kind, path) in enumerate(layers, start=1):
         if kind == "LayerNorm":
             read.append(read_layer_norm(path, inputs=width))
             continue
-        output = SCORES.name if place == len(others) else EMBEDDING
+        output = SCORES.name if number == len(layers) else EMBEDDING
         dense = replace(read_dense(path, inputs=width, output=output), exact=True)
         read.append(dense)
         width = dense.outputs
     if width > MAX_LABELS:
         raise UnsupportedModelError(
-            f"{others[-1].folder.path}: out_features is {width}; a cross-encoder may have 1 to "
+            f"{layers[-1].folder.path}: out_features is {width}; a cross-encoder may have 1 to "
             f"{MAX_LABELS} labels."
         )
     return Head(pooling=pooling, modules=tuple(read), dimensions=width, scores=True)
@@ -279,28 +280,31 @@ def _next_token_head(
         )
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
     if logit is None:
-        token, other = library.token_to_id("yes"), library.token_to_id("no")
-        if token is None or other is None:
+        true_token, false_token = library.token_to_id("yes"), library.token_to_id("no")
+        if true_token is None or false_token is None:
             raise SourceError(
                 f"{encoder.path / 'tokenizer.json'}: vocab must be a vocabulary with the tokens "
                 "yes and no; found null."
             )
     else:
         config = logit.config("config.json")
-        token = config.integer("true_token_id", least=0)
-        other = config.integer("false_token_id", least=0) if config.has("false_token_id") else None
+        true_token = config.integer("true_token_id", least=0)
+        false_token = (
+            config.integer("false_token_id", least=0) if config.has("false_token_id") else None
+        )
         config.optional("false_token_id")
         config.require("module_input_name", NEXT_TOKEN.name)
         config.done()
-        if max(token, other or 0) >= architecture.vocabulary_size:
-            config.fail("true_token_id", "a token's id, as false_token_id", max(token, other or 0))
+        highest = max(true_token, false_token or 0)
+        if highest >= architecture.vocabulary_size:
+            config.fail("true_token_id", "a token's id, as false_token_id", highest)
     return NextTokenHead(
         pooling=Pooling(("lasttoken",)),
         out="lm_head",
         hidden_size=architecture.hidden_size,
         labels=1,
-        token=token,
-        other=other,
+        true_token=true_token,
+        false_token=false_token,
         vocabulary_size=architecture.vocabulary_size,
         tied=tied,
     )
@@ -339,15 +343,15 @@ def _activation(folder: ModelFolder, config: ConfigFile, *, labels: int) -> str:
         (inner or {}).get("activation_fn"),
         config.optional("sbert_ce_default_activation_function"),
     )
-    found = next((name for name in stated if name is not None), None)
-    if found is None:
+    activation = next((name for name in stated if name is not None), None)
+    if activation is None:
         return "sigmoid" if labels == 1 else "identity"
-    if not isinstance(found, str) or found not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise UnsupportedModelError(
             f"{folder}: the activation of the scores must be one of {', '.join(ACTIVATIONS)}; "
-            f"found {found!r}."
+            f"found {activation!r}."
         )
-    return ACTIVATIONS[found]
+    return ACTIVATIONS[activation]
 
 
 def _default_prompt(folder: ModelFolder) -> str:
@@ -407,7 +411,7 @@ def _family(config: ConfigFile) -> tuple[str, int]:
 
 def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
     family, size = _family(config)
-    parts: dict[str, Any] = {"pooling": Pooling(("cls",)), **HEADS[family]}
+    settings: dict[str, Any] = {"pooling": Pooling(("cls",)), **HEADS[family]}
     if family in {"gte", "new"}:
         names = ("NewForSequenceClassification", "GteForSequenceClassification")
         has_own_code(config, *names, key="AutoModelForSequenceClassification")
@@ -415,5 +419,5 @@ def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
         pooling = config.string("classifier_pooling", "cls")
         if pooling not in ("cls", "mean"):
             config.fail("classifier_pooling", "cls or mean", pooling)
-        parts |= {"pooling": Pooling((pooling,)), **read_modernbert_head(config)}
-    return ScoreHead(hidden_size=size, labels=labels, **parts)
+        settings |= {"pooling": Pooling((pooling,)), **read_modernbert_head(config)}
+    return ScoreHead(hidden_size=size, labels=labels, **settings)

@@ -176,7 +176,7 @@ def _read(folder: ModelFolder, name: str) -> ImportedModel:
                 "pooling of a model that it compiles from its weights, and not of an export."
             )
     normalized = folder.has_modules and folder.is_normalized
-    first = _first_position(config)
+    first_position = _first_position(config)
     return ImportedModel(
         family="onnx",
         dimensions=head.dimensions if head else width,
@@ -184,7 +184,7 @@ def _read(folder: ModelFolder, name: str) -> ImportedModel:
         max_tokens=read_max_tokens(
             folder.encoder,
             tokenizer,
-            max_positions=_positions(config, first),
+            max_positions=_positions(config, first_position),
             output=POOLED if pooled else UNPOOLED,
         ),
         prompts=read_prompts(folder, normalized=normalized),
@@ -195,7 +195,7 @@ def _read(folder: ModelFolder, name: str) -> ImportedModel:
         output=output.name,
         width=width,
         head=head,
-        first_position=first,
+        first_position=first_position,
     )
 
 
@@ -209,11 +209,11 @@ def _check_inputs(path: Path, graph: ModelProto) -> None:
             "attention_mask, token_type_ids of zeros, and position_ids."
         )
     for entry in inputs:
-        kind = entry.type.tensor_type.elem_type
-        if kind not in {TensorProto.INT64, TensorProto.INT32}:
+        element_type = entry.type.tensor_type.elem_type
+        if element_type not in {TensorProto.INT64, TensorProto.INT32}:
             raise UnsupportedModelError(
-                f"{path}: the input {entry.name} is of type {TensorProto.DataType.Name(kind)}; "
-                "the embedder gives INT64 or INT32."
+                f"{path}: the input {entry.name} is of type "
+                f"{TensorProto.DataType.Name(element_type)}; the embedder gives INT64 or INT32."
             )
         if fixed := [dim.dim_value for dim in entry.type.tensor_type.shape.dim if dim.dim_value]:
             raise UnsupportedModelError(
@@ -224,8 +224,8 @@ def _check_inputs(path: Path, graph: ModelProto) -> None:
 
 def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
     outputs: dict[str, ValueInfoProto] = {entry.name: entry for entry in graph.graph.output}
-    wanted = (*SENTENCES, POOLER) if pooled else (*SENTENCES, *HIDDEN)
-    name = next((name for name in wanted if name in outputs), None)
+    candidates = (*SENTENCES, POOLER) if pooled else (*SENTENCES, *HIDDEN)
+    name = next((name for name in candidates if name in outputs), None)
     if name is None:
         hint = (
             f" {POOLER} is taken where sentence_bert_config.json names it as method_output_name."
@@ -234,12 +234,14 @@ def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
         )
         raise UnsupportedModelError(
             f"{path} has the outputs {', '.join(outputs)}; one must be "
-            f"{', '.join(wanted[:-1])} or {wanted[-1]}.{hint}"
+            f"{', '.join(candidates[:-1])} or {candidates[-1]}.{hint}"
         )
     tensor = outputs[name].type.tensor_type
     if tensor.elem_type not in FLOATS:
-        kind = TensorProto.DataType.Name(tensor.elem_type)
-        raise UnsupportedModelError(f"{path}: the output {name} is of type {kind}, not of floats.")
+        element_type = TensorProto.DataType.Name(tensor.elem_type)
+        raise UnsupportedModelError(
+            f"{path}: the output {name} is of type {element_type}, not of floats."
+        )
     rank, needed = len(tensor.shape.dim), 3 if name in HIDDEN else 2
     if tensor.HasField("shape") and rank != needed:
         raise UnsupportedModelError(

@@ -71,7 +71,7 @@ PLAIN_TEMPLATES = frozenset(
 
 
 class Output(NamedTuple):
-    """What a Transformer module gives, as its file states it."""
+    """The result of a Transformer module, as its file states it."""
 
     task: str
     method: str
@@ -166,8 +166,8 @@ class ModelFolder(ConfigFolder):
                 "sentence-transformers. It is code of the model's own, for which "
                 "sentence-transformers needs trust_remote_code; the compiler never runs such code."
             )
-        known = {"kwargs", "name", "path", "type"} | harmless(MODULES_FILE)
-        if unknown := sorted(set(module) - known):
+        settings = {"kwargs", "name", "path", "type"} | harmless(MODULES_FILE)
+        if unknown := sorted(set(module) - settings):
             raise UnsupportedModelError(
                 f"{path}: the module {kind} has settings that the compiler does not know: "
                 f"{', '.join(unknown)}."
@@ -188,8 +188,8 @@ class ModelFolder(ConfigFolder):
         # BERT's own pooling.
         pooled = config is not None and config.optional("modality_config") == POOLED.modalities
         start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
-        others = set(kinds[len(start) :])
-        if kinds[: len(start)] != start or others - {"Dense", "Dropout", "Normalize"}:
+        later = set(kinds[len(start) :])
+        if kinds[: len(start)] != start or later - {"Dense", "Dropout", "Normalize"}:
             raise UnsupportedModelError(
                 f"{self.path / MODULES_FILE} lists {', '.join(kinds) or 'no modules'}; the "
                 "compiler can express a Transformer, then a Pooling, then any number of Dense, "
@@ -246,9 +246,9 @@ class ModelFolder(ConfigFolder):
         One of older versions has no modules.json, and a classifier's architecture, or that of a
         language model with a template for a query and a document.
         """
-        kind = self.stated(SETTINGS_FILE, "model_type")
-        if isinstance(kind, str) or self.has_modules:
-            return kind == "CrossEncoder"
+        model_type = self.stated(SETTINGS_FILE, "model_type")
+        if isinstance(model_type, str) or self.has_modules:
+            return model_type == "CrossEncoder"
         if self.plain_architecture.endswith(LANGUAGE_MODEL):
             return re.search(r"""(["'])document\1""", template_text(self) or "") is not None
         return self.plain_architecture.endswith(CLASSIFIER)
@@ -283,8 +283,9 @@ class ModelFolder(ConfigFolder):
     def check_adapters(self, name: str | None = None) -> None:
         """Check that only its encoder has an adapter; `name` is the model's in the error."""
         for adapter in self.adapters:
-            first = self.modules[:1] if self.has_modules else ()
-            if first and (first[0].kind, first[0].folder.path) != ("Transformer", adapter.parent):
+            encoder = self.modules[:1] if self.has_modules else ()
+            own = [(module.kind, module.folder.path) for module in encoder]
+            if own not in ([], [("Transformer", adapter.parent)]):
                 raise UnsupportedModelError(
                     f"{name or self.path} has an adapter ({adapter.relative_to(self.path)}) "
                     f"besides its encoder; the compiler merges one of the encoder. {MERGE}"

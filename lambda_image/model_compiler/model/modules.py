@@ -149,7 +149,7 @@ class Head:
     pooling: Pooling | None
     #: Those with weights, each in its own folder.
     modules: tuple[Dense | LayerNorm, ...]
-    #: Of the embedding, or the number of labels.
+    #: Length of the embedding, or number of labels.
     dimensions: int
     #: Whether the last module is a Normalize.
     normalized: bool = False
@@ -182,7 +182,7 @@ class Head:
 
 
 class TakenHead(ABC):
-    """What follows the encoder, with weights among the encoder's own."""
+    """A part after the encoder, with weights among the encoder's own."""
 
     #: How tokens are pooled; None if the head does it by itself.
     pooling: Pooling | None
@@ -340,8 +340,8 @@ def _mean_sqrt(builder: GraphBuilder, hidden: str, mask: str) -> str:
 def _weighted_mean(builder: GraphBuilder, hidden: str, mask: str) -> str:
     """Weight each token by its position, counted from 1; the prompt counts, pooled or not."""
     pooled = _float(builder, mask)
-    there = pooled if mask == ALL else _float(builder, ALL)
-    weights = builder.op.Mul(pooled, builder.op.CumSum(there, builder.constant(1, np.int64)))
+    counted = pooled if mask == ALL else _float(builder, ALL)
+    weights = builder.op.Mul(pooled, builder.op.CumSum(counted, builder.constant(1, np.int64)))
     return builder.op.Div(_weighted_sum(builder, hidden, weights), _total(builder, weights))
 
 
@@ -349,24 +349,24 @@ def _cls(builder: GraphBuilder, hidden: str, mask: str) -> str:
     """Select each text's first token that is pooled."""
     if mask == ALL:
         return builder.op.Gather(hidden, builder.constant(0, np.int64), axis=1)
-    first = builder.op.ArgMax(_float(builder, mask), axis=1, keepdims=1)
-    return builder.op.GatherND(hidden, first, batch_dims=1)
+    first_pooled = builder.op.ArgMax(_float(builder, mask), axis=1, keepdims=1)
+    return builder.op.GatherND(hidden, first_pooled, batch_dims=1)
 
 
 def _max(builder: GraphBuilder, hidden: str, mask: str) -> str:
     axis = builder.int64(-1)
-    kept = builder.op.Where(
+    masked = builder.op.Where(
         builder.op.Unsqueeze(builder.op.Cast(mask, to=TensorProto.BOOL), axis),
         hidden,
         builder.constant(np.finfo(np.float32).min, np.float32),
     )
-    return builder.op.ReduceMax(kept, builder.int64(1), keepdims=0)
+    return builder.op.ReduceMax(masked, builder.int64(1), keepdims=0)
 
 
 def _last_token(builder: GraphBuilder, hidden: str, _: str) -> str:
     """Select each text's last token; padding is on the right."""
-    last = builder.op.Sub(_total(builder, ALL), builder.int64(1))
-    return builder.op.GatherND(hidden, last, batch_dims=1)
+    last_index = builder.op.Sub(_total(builder, ALL), builder.int64(1))
+    return builder.op.GatherND(hidden, last_index, batch_dims=1)
 
 
 #: The modes: the graph, the last hidden state, and the name of the mask of what is pooled.

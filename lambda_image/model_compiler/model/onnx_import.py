@@ -46,32 +46,32 @@ def _feed_inputs(model: ModelProto, *, first_position: int) -> None:
     """
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
-    kinds = {entry.name: _type(entry) for entry in graph.input if entry.name not in weights}
+    types = {entry.name: _type(entry) for entry in graph.input if entry.name not in weights}
     nodes = []
     for entry in graph.input:
         if entry.name in {"input_ids", "attention_mask"} and _type(entry) != TensorProto.INT64:
             _rename(graph, entry.name, PREFIX + entry.name)
             entry.type.tensor_type.elem_type = TensorProto.INT64
-            nodes.append(_cast(entry.name, PREFIX + entry.name, kinds[entry.name]))
-    if "token_type_ids" in kinds:
+            nodes.append(_cast(entry.name, PREFIX + entry.name, types[entry.name]))
+    if "token_type_ids" in types:
         # All tokens of a single text have type 0.
-        zeros = _name("token_type_ids", kinds)
+        zeros = _name("token_type_ids", types)
         twice, name = ["input_ids", "input_ids"], f"{PREFIX}token_type_ids"
         nodes.append(helper.make_node("Sub", twice, [zeros], name=name))
-        nodes += _casts("token_type_ids", kinds)
-    if "position_ids" in kinds:
+        nodes += _casts("token_type_ids", types)
+    if "position_ids" in types:
         # Counted along the mask; a 0 marks padding on the right.
         for name, value in (("axis", 1), ("offset", first_position - 1)):
             graph.initializer.append(numpy_helper.from_array(np.array(value), PREFIX + name))
         nodes += [
             helper.make_node("CumSum", ["attention_mask", f"{PREFIX}axis"], [f"{PREFIX}count"]),
             helper.make_node(
-                "Add", [f"{PREFIX}count", f"{PREFIX}offset"], [_name("position_ids", kinds)]
+                "Add", [f"{PREFIX}count", f"{PREFIX}offset"], [_name("position_ids", types)]
             ),
-            *_casts("position_ids", kinds),
+            *_casts("position_ids", types),
         ]
     for name in ("token_type_ids", "position_ids"):
-        if name in kinds:
+        if name in types:
             del graph.input[[entry.name for entry in graph.input].index(name)]
     for number, node in enumerate(nodes):
         graph.node.insert(number, node)
@@ -97,16 +97,16 @@ def _parts(part: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionPr
 
 
 def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    for whole in (model.graph, *model.functions):
-        for part in _parts(whole):
-            yield from part.node
+    for container in (model.graph, *model.functions):
+        for graph in _parts(container):
+            yield from graph.node
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield every constant of a model: the initializers of graphs, and those in nodes."""
-    for whole in (model.graph, *model.functions):
-        for part in _parts(whole):
-            yield from part.initializer if isinstance(part, GraphProto) else ()
+    for container in (model.graph, *model.functions):
+        for graph in _parts(container):
+            yield from graph.initializer if isinstance(graph, GraphProto) else ()
     for node in _nodes(model):
         for attribute in node.attribute:
             yield from [attribute.t] if attribute.HasField("t") else []
@@ -150,8 +150,8 @@ def _type(entry: ValueInfoProto) -> int:
 
 def _rename(graph: GraphProto, old: str, new: str) -> None:
     """Rename a value wherever it is read, including inner graphs."""
-    for part in _parts(graph):
-        for node in part.node:
+    for inner in _parts(graph):
+        for node in inner.node:
             for number, name in enumerate(node.input):
                 if name == old:
                     node.input[number] = new
@@ -197,10 +197,10 @@ class ImportedModel(CompilerModel):
     def remedy(self) -> str:
         """A sentence for the user of a model that missed a threshold."""
         if self.reference:
-            other = f"Omit --precision to use {self.reference.path.name} in full precision"
+            alternative = f"Omit --precision to use {self.reference.path.name} in full precision"
         else:
-            other = "Export the model in full precision, or with scales per row"
-        return f"{other}, or add --unmeasured to accept these vectors."
+            alternative = "Export the model in full precision, or with scales per row"
+        return f"{alternative}, or add --unmeasured to accept these vectors."
 
     def check(self) -> None:
         """Look for the files of the weights, and build the head; see `CompilerModel.check`."""
@@ -281,11 +281,11 @@ class ImportedModel(CompilerModel):
         return compose.add_prefix(builder.model(), PREFIX, rename_inputs=False)
 
     def _check_opset(self, added: ModelProto) -> None:
-        found = max(entry.version for entry in self.graph.opset_import if not entry.domain)
+        opset = max(entry.version for entry in self.graph.opset_import if not entry.domain)
         needed = max(OLDEST_OPSET, *(NEWER.get(node.op_type, 0) for node in added.graph.node))
-        if found < needed:
+        if opset < needed:
             raise SourceError(
-                f"{self.path} uses opset {found}; the appended operators need {needed}. "
+                f"{self.path} uses opset {opset}; the appended operators need {needed}. "
                 "Export it again."
             )
 

@@ -96,7 +96,7 @@ _ROBERTA = LogitNames(
     bias="lm_head.bias",
     decoder="lm_head.decoder",
 )
-#: Of transformers, and of the model's own code.
+#: Names of transformers, and of the model's own code.
 _GTE = [
     replace(
         _ROBERTA,
@@ -143,9 +143,9 @@ class SpladeHead(TakenHead):
         """Take the head's weights, before the encoder checks that all are used."""
         size = self.hidden_size
         spelled = (
-            each
-            for each in self.names
-            if each.table in weights and f"{each.norm}.weight" in weights
+            spelling
+            for spelling in self.names
+            if spelling.table in weights and f"{spelling.norm}.weight" in weights
         )
         names = next(spelled, self.names[0])
         biases = (
@@ -158,14 +158,14 @@ class SpladeHead(TakenHead):
             "norm": weights.take(f"{names.norm}.weight", size),
             "decoder": weights.take(names.table, self.vocabulary_size, size),
         }
-        for (part, name, width), there in zip(biases, self.biases, strict=True):
-            taken[part] = weights.take(name, width) if there else np.zeros(width, np.float32)
-            if not there and name in weights:
+        for (key, name, width), has_bias in zip(biases, self.biases, strict=True):
+            taken[key] = weights.take(name, width) if has_bias else np.zeros(width, np.float32)
+            if not has_bias and name in weights:
                 raise UnsupportedModelError(
                     f"{weights.folder} has {name}, and config.json says that there is none."
                 )
-        for part, original in (("weight", names.table), ("bias", names.bias)):
-            copy = f"{names.decoder}.{part}"
+        for key, original in (("weight", names.table), ("bias", names.bias)):
+            copy = f"{names.decoder}.{key}"
             if copy != original and copy in weights:
                 weights.take(copy, *weights.shape(original))
                 weights.check_copy(copy, original)
@@ -188,22 +188,22 @@ class SpladeHead(TakenHead):
             axis=-1,
             epsilon=self.norm_epsilon,
         )
-        one = builder.int64(1)
-        there = op.Unsqueeze(ALL, builder.int64(-1))
+        axis = builder.int64(1)
+        present = op.Unsqueeze(ALL, builder.int64(-1))
         bias = builder.weight("head.bias", taken["bias"])
         if self.strategy == "max":
             # In the place of padding the first token again, which changes no maximum. The rest is
             # monotonic, so the maximum comes first, and the logits exist once.
-            first = op.Slice(value, builder.int64(0), one, one)
-            value = op.Where(op.Cast(there, to=TensorProto.BOOL), value, first)
+            first_token = op.Slice(value, builder.int64(0), axis, axis)
+            value = op.Where(op.Cast(present, to=TensorProto.BOOL), value, first_token)
             logits = linear(builder, value, taken["decoder"], name="head.decoder")
-            logits = op.ReduceMax(logits, one, keepdims=0)
+            logits = op.ReduceMax(logits, axis, keepdims=0)
             weight = self._weight(builder, op.Add(logits, bias))
         else:
             logits = linear(builder, value, taken["decoder"], name="head.decoder")
             weight = self._weight(builder, op.Add(logits, bias))
-            weight = op.Mul(weight, op.Cast(there, to=TensorProto.DOUBLE))
-            weight = op.ReduceSum(weight, one, keepdims=0)
+            weight = op.Mul(weight, op.Cast(present, to=TensorProto.DOUBLE))
+            weight = op.ReduceSum(weight, axis, keepdims=0)
         op.Cast(weight, to=TensorProto.FLOAT, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.vocabulary_size])
 
@@ -245,13 +245,13 @@ class LexicalHead(TakenHead):
         self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, the weights [batch, vocabulary]."""
-        op, last, (ids, mask) = builder.op, builder.int64(-1), INPUTS
+        op, axis, (ids, mask) = builder.op, builder.int64(-1), INPUTS
         logits = op.MatMul(hidden, builder.weight("head.linear", taken["weight"].T))
         logits = op.Add(logits, builder.weight("head.linear.bias", taken["bias"]))
         special = builder.constant(self.special, np.int64)
-        special = op.Cast(op.Equal(op.Unsqueeze(ids, last), special), to=TensorProto.FLOAT)
-        others = op.Sub(builder.constant(1, np.float32), op.ReduceMax(special, last, keepdims=0))
-        weight = op.Mul(op.Squeeze(op.Relu(logits), last), others)
+        special = op.Cast(op.Equal(op.Unsqueeze(ids, axis), special), to=TensorProto.FLOAT)
+        ordinary = op.Sub(builder.constant(1, np.float32), op.ReduceMax(special, axis, keepdims=0))
+        weight = op.Mul(op.Squeeze(op.Relu(logits), axis), ordinary)
         weight = op.Mul(weight, op.Cast(mask, to=TensorProto.FLOAT))
         texts = op.Shape(ids, start=0, end=1)
         shape = op.Concat(texts, builder.int64(self.vocabulary_size), axis=0)

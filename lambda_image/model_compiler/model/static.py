@@ -130,10 +130,10 @@ def _read_sentence_transformers(folder: ModelFolder, precision: Precision) -> St
             f"{folder.path / MODULES_FILE} lists {', '.join(folder.kinds)}; after a "
             "StaticEmbedding the compiler can express a Normalize."
         )
-    (_, encoder), *others = folder.modules
-    for _, module in others:
+    (_, encoder), *followers = folder.modules
+    for _, module in followers:
         read_normalize(module)
-    normalized = bool(others)
+    normalized = bool(followers)
     document = read_json(encoder.path / "tokenizer.json")
     return _model(
         encoder,
@@ -229,8 +229,8 @@ def _unknown_token(document: Mapping[str, Any]) -> int | None:
     """Return the id of the unknown token as model2vec finds it; None without one."""
     model = document["model"]
     unigram = isinstance(model["vocab"], list)
-    found = model.get("unk_id") if unigram else _ids(document).get(model.get("unk_token"))
-    return found if type(found) is int else None
+    token = model.get("unk_id") if unigram else _ids(document).get(model.get("unk_token"))
+    return token if type(token) is int else None
 
 
 def _ids(document: Mapping[str, Any]) -> dict[str, int]:

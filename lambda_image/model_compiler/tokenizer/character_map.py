@@ -51,17 +51,17 @@ def read_charsmap(data: bytes) -> dict[str, str]:
 
 def _keys(units: Sequence[int]) -> dict[bytes, int]:
     children: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for place, unit in enumerate(units):
+    for index, unit in enumerate(units):
         label = unit & _LABEL
         if 0 < label < 256:
-            children[place ^ label].append((label, place))
+            children[index ^ label].append((label, index))
     keys = {}
     nodes = [(b"", _offset(units[0]))]
     while nodes:
         key, base = nodes.pop()
-        for label, place in children.get(base, ()):
-            unit = units[place]
-            longer, following = key + bytes([label]), place ^ _offset(unit)
+        for label, index in children.get(base, ()):
+            unit = units[index]
+            longer, following = key + bytes([label]), index ^ _offset(unit)
             if unit & _LEAF:
                 keys[longer] = units[following] & _VALUE
             if len(longer) < _LONGEST:
@@ -87,23 +87,23 @@ def write_charsmap(replacements: Mapping[str, str]) -> bytes:
     free = 1
     nodes = [(0, 0, keys)]  # The place of a node, its depth, and the keys below it.
     while nodes:
-        place, depth, below = nodes.pop()
+        node, depth, below = nodes.pop()
         groups = {
             label: list(group)
             for label, group in groupby(below, lambda item: (*item[0], 0)[depth])  # noqa: B023
         }
         while free in units:
             free += 1
-        first = min(groups)
+        smallest = min(groups)
         base = next(
             base
-            for base in (at ^ first for at in count(free) if at not in units)
+            for base in (at ^ smallest for at in count(free) if at not in units)
             if base not in bases and not any(base ^ label in units for label in groups)
         )
         bases.add(base)
-        if place ^ base >= 1 << (32 - _OFFSET - 1):
+        if node ^ base >= 1 << (32 - _OFFSET - 1):
             raise ValueError(f"A character map of {len(keys)} keys cannot be written.")
-        units[place] |= (place ^ base) << _OFFSET | (_LEAF if 0 in groups else 0)
+        units[node] |= (node ^ base) << _OFFSET | (_LEAF if 0 in groups else 0)
         for label, group in groups.items():
             if label:
                 units[base ^ label] = label
@@ -111,7 +111,7 @@ def write_charsmap(replacements: Mapping[str, str]) -> bytes:
             else:
                 units[base] = 1 << 31 | group[0][1]
     # A byte may lead up to 255 units further than any that is taken.
-    trie = array("I", [units.get(place, 0) for place in range((max(units) | 0xFF) + 1)])
+    trie = array("I", [units.get(index, 0) for index in range((max(units) | 0xFF) + 1)])
     return struct.pack("<I", 4 * len(trie)) + trie.tobytes() + bytes(pool)
 
 
@@ -163,7 +163,7 @@ def character_kinds() -> Mapping[str, str]:
     conjunct = those(marks, lambda c: _KA + _VIRAMA + c + _QA + _ACCENT, keeps_accent)
     if not linkers <= conjunct & extending or conjunct - extending != {_JOINER}:
         not_covered("this version of grapheme clusters")
-    kinds = dict.fromkeys(map(chr, range(0x20)), "c") | {"\r": "r", "\n": "n"}
+    letters = dict.fromkeys(map(chr, range(0x20)), "c") | {"\r": "r", "\n": "n"}
     for letter, group in (
         ("c", controls),
         ("s", marks),
@@ -175,5 +175,5 @@ def character_kinds() -> Mapping[str, str]:
         ("x", pictographs),
         ("k", consonants),
     ):
-        kinds.update(dict.fromkeys(group, letter))
-    return kinds
+        letters.update(dict.fromkeys(group, letter))
+    return letters

@@ -40,7 +40,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class TokenizerClass:
-    """What a class builds."""
+    """The tokenizer that a class builds."""
 
     #: The kind of vocabulary. A class cannot build a tokenizer from another kind, but published
     #: folders name BERT's class or none, and transformers 4 takes their `tokenizer.json` as it is.
@@ -60,7 +60,7 @@ def steps(part: Any) -> list[dict[str, Any]]:
         return []
     if part.get("type") == "Sequence":
         lists = (part.get(key) for key in ("normalizers", "pretokenizers", "processors"))
-        return [step for inner in lists for each in inner or () for step in steps(each)]
+        return [step for inner in lists for substep in inner or () for step in steps(substep)]
     if part.get("type") == "Metaspace":  # its option has two names
         newer = part.get("prepend_scheme")
         prefix = part.get("add_prefix_space", True) if newer is None else newer == "always"
@@ -193,8 +193,8 @@ def _xlm_roberta(setting: Setting) -> Expected:
 
 
 def _camembert(setting: Setting) -> Expected:
-    parts = _xlm_roberta(setting)
-    return replace(parts, model={**parts.model, "unk_id": (setting("unk_token_id", None),)})
+    expected = _xlm_roberta(setting)
+    return replace(expected, model={**expected.model, "unk_id": (setting("unk_token_id", None),)})
 
 
 _BERT = TokenizerClass(
@@ -219,7 +219,7 @@ _XLM_ROBERTA = TokenizerClass(
     model="Unigram", tokens=_FAIRSEQ, parts=_xlm_roberta, around=("bos_token", "eos_token")
 )
 
-#: By their names without `Fast`.
+#: The classes by their names without `Fast`.
 CLASSES: Mapping[str, TokenizerClass] = {
     **dict.fromkeys(
         (

@@ -90,9 +90,9 @@ def checked_tokenizer(
         )
     max_tokens, special = (None, {}) if alone else read_settings(folder, document)
     # Some text models' tokenizers list tokens of a multimodal model: their ids have no row.
-    kept = [token for token in added if token["id"] < vocabulary_size]
+    with_rows = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(token["content"] for token in added if token["id"] >= vocabulary_size)
-    document["added_tokens"] = kept
+    document["added_tokens"] = with_rows
     vocabulary = document["model"].get("vocab")
     if isinstance(vocabulary, dict):
         for token in dropped:
@@ -100,7 +100,7 @@ def checked_tokenizer(
     ids = _vocabulary_ids(path, vocabulary)
     if not isinstance(unknown := document["model"].get("unk_token"), str | None):
         _refuse(path, "model.unk_token", "a string or null", unknown)
-    _check_size(path, ids | {token["id"] for token in kept}, vocabulary_size)
+    _check_size(path, ids | {token["id"] for token in with_rows}, vocabulary_size)
     document["truncation"] = document["padding"] = None
     return TokenizerFile(
         data=_canonical(document),
@@ -136,8 +136,12 @@ def _only_offsets(post: Any) -> dict[str, Any] | None:
     """Return what is left of a post-processor that adds no tokens: the trimming of offsets."""
     kind = post.get("type") if isinstance(post, dict) else None
     if kind == "Sequence":
-        parts = [part for each in post.get("processors") or () if (part := _only_offsets(each))]
-        return {**post, "processors": parts} if parts else None
+        processors = [
+            trimming
+            for processor in post.get("processors") or ()
+            if (trimming := _only_offsets(processor))
+        ]
+        return {**post, "processors": processors} if processors else None
     if kind == "RobertaProcessing":
         options = {key: post.get(key) for key in ("add_prefix_space", "trim_offsets")}
         return {"type": "ByteLevel", "use_regex": True, **options}
@@ -159,8 +163,8 @@ def _is_added_token(token: Any) -> bool:
 
 
 def _is_token_and_score(entry: Any) -> bool:
-    kinds = [type(each) for each in entry] if isinstance(entry, list) else []
-    return kinds in ([str, int], [str, float])
+    types = [type(item) for item in entry] if isinstance(entry, list) else []
+    return types in ([str, int], [str, float])
 
 
 def _check_step(path: Path, name: str, step: Any) -> None:
@@ -173,8 +177,8 @@ def _check_step(path: Path, name: str, step: Any) -> None:
         inner = step.get(key) or []
         if not isinstance(inner, list) or None in inner:
             _refuse(path, f"{name}.{key}", "a list of objects", inner)
-        for number, each in enumerate(inner):
-            _check_step(path, f"{name}.{key}[{number}]", each)
+        for number, substep in enumerate(inner):
+            _check_step(path, f"{name}.{key}[{number}]", substep)
 
 
 def _refuse(path: Path, part: str, rule: str, found: Any) -> NoReturn:
@@ -207,16 +211,16 @@ def _check_size(path: Path, ids: set[int], rows: int) -> None:
 
 
 def _check_bounds(path: Path, document: dict[str, Any]) -> None:
-    parts = dict(document)
-    model = dict(parts.pop("model"))
-    added = parts.pop("added_tokens", None)
+    components = dict(document)
+    model = dict(components.pop("model"))
+    added = components.pop("added_tokens", None)
     _check_texts(path, "model.vocab", model.pop("vocab", None), VOCABULARY, TOKEN)
     _check_texts(path, "model.merges", model.pop("merges", None), MERGES, MERGE)
     _check_texts(path, "added_tokens", added, ADDED_TOKENS, TOKEN)
-    _check_part(f"{path}", [*parts])
-    for name, part in {**parts, "model": model}.items():
-        _check_part(f"{path}: {name}", part)
-    steps = values_of([parts.get("normalizer"), parts.get("pre_tokenizer")])
+    _check_part(f"{path}", [*components])
+    for name, component in {**components, "model": model}.items():
+        _check_part(f"{path}: {name}", component)
+    steps = values_of([components.get("normalizer"), components.get("pre_tokenizer")])
     if math.prod(_growth(step) for step in steps if isinstance(step, dict)) > GROWTH:
         raise SourceError(
             f"{path}: normalizer and pre_tokenizer can make a text more than {GROWTH} times "
@@ -229,24 +233,24 @@ def _check_texts(path: Path, name: str, entries: Any, most: int, characters: int
         return
     check_most(f"{path}: {name}", len(entries), most, "entries")
     for entry in entries:  # a token, a token and its score, a merge, an added token
-        parts = [*entry.values()] if isinstance(entry, dict) else entry
-        for text in parts if isinstance(parts, list) else [parts]:
+        texts = [*entry.values()] if isinstance(entry, dict) else entry
+        for text in texts if isinstance(texts, list) else [texts]:
             if isinstance(text, str):
                 check_most(f"{path}: an entry of {name}", len(text), characters, "characters")
 
 
 def _check_part(name: str, part: Any) -> None:
     # First, because the rest takes the square of the time.
-    count = sum(len(each) for each in values_of(part) if not isinstance(each, str))
+    count = sum(len(item) for item in values_of(part) if not isinstance(item, str))
     check_most(name, count, PART_VALUES, "values")
     charsmaps: list[Any] = []
-    for each in values_of(part):
-        if isinstance(each, str):
-            long = any(each is charsmap for charsmap in charsmaps)
-            most = CHARSMAP if long else PART_STRING
-            check_most(f"{name}: a string", len(each), most, "characters")
-        elif isinstance(each, dict):
-            charsmaps.append(each.get("precompiled_charsmap"))
+    for item in values_of(part):
+        if isinstance(item, str):
+            long = any(item is charsmap for charsmap in charsmaps)
+            limit = CHARSMAP if long else PART_STRING
+            check_most(f"{name}: a string", len(item), limit, "characters")
+        elif isinstance(item, dict):
+            charsmaps.append(item.get("precompiled_charsmap"))
 
 
 def _growth(step: dict[str, Any]) -> float:
@@ -275,4 +279,7 @@ def _longest_replacement(charsmap: Any) -> int:
     except (binascii.Error, TypeError, ValueError):
         return 1  # the library refuses it
     replacements = data[4 + int.from_bytes(data[:4], "little") :]
-    return max(len(each.decode(errors="replace")) for each in replacements.split(b"\0")) or 1
+    return (
+        max(len(replacement.decode(errors="replace")) for replacement in replacements.split(b"\0"))
+        or 1
+    )

@@ -33,7 +33,7 @@ GIVES_TYPES = {
 
 
 class PairLayout(NamedTuple):
-    """What is around a query and a passage; see `embedder.core.artifact.ScoringEntry`."""
+    """The ids and texts around a query and a passage; see `embedder.core.artifact.ScoringEntry`."""
 
     before: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
@@ -50,9 +50,9 @@ def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:
     `types` says whether the model gets the token types; without, they count as 0.
     """
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
-    layouts = {_layout(library, first, second, types=types) for first, second in PAIRS}
-    (layout, *others) = layouts
-    if layout is None or others:
+    layouts = {_layout(library, query, passage, types=types) for query, passage in PAIRS}
+    (layout, *different) = layouts
+    if layout is None or different:
         raise UnsupportedModelError(
             "tokenizer.json: the post_processor must put the same ids around each text of a pair, "
             "and the type 0 at the first text and 0 or 1 at the second and what follows it."
@@ -65,17 +65,20 @@ def _layout(
 ) -> PairLayout | None:
     """Return the layout of one pair; None if the engine cannot make it."""
     pair = library.encode(first, second)
-    one, other = (library.encode(text, add_special_tokens=False).ids for text in (first, second))
+    first_ids, second_ids = (
+        library.encode(text, add_special_tokens=False).ids for text in (first, second)
+    )
     own = [index for index, text in enumerate(pair.sequence_ids) if text is not None]
     start, end = own[0], own[-1] + 1
-    middle = start + len(one)
-    resumed = end - len(other)
+    middle = start + len(first_ids)
+    resumed = end - len(second_ids)
     ids = tuple(pair.ids)
-    if list(ids[start:middle]) != one or list(ids[resumed:end]) != other or middle > resumed:
+    kept_whole = list(ids[start:middle]) == first_ids and list(ids[resumed:end]) == second_ids
+    if not kept_whole or middle > resumed:
         return None
     second_type = pair.type_ids[resumed] if types else 0
-    wanted = [0] * resumed + [second_type] * (len(ids) - resumed)
-    if types and (pair.type_ids != wanted or second_type not in (0, 1)):
+    expected_types = [0] * resumed + [second_type] * (len(ids) - resumed)
+    if types and (pair.type_ids != expected_types or second_type not in (0, 1)):
         return None
     return PairLayout(ids[:start], ids[middle:resumed], ids[end:], second_type)
 
@@ -176,9 +179,10 @@ def read_pair_template(
     def ids(text: str) -> list[int]:
         return list(library.encode(text, add_special_tokens=False).ids)
 
-    for one, other in BORDERS:
-        whole = ids(before + one + middle + other + after)
-        if whole != ids(before + one + query_suffix) + ids(passage_prefix + other) + ids(after):
+    for query, passage in BORDERS:
+        together = ids(before + query + middle + passage + after)
+        apart = ids(before + query + query_suffix) + ids(passage_prefix + passage) + ids(after)
+        if together != apart:
             raise UnsupportedModelError(
                 f"{folder}: the tokenizer makes one token of the template's text and a text "
                 "next to it, for which each query would have to be tokenized with each passage."
@@ -199,9 +203,9 @@ def _parts(folder: Path, template: str, instruction: str) -> tuple[list[str], li
     names: dict[str, re.Match[str]] = {}
     roles, texts = [], [""]
     # Jinja drops one line break at the end of the file.
-    text, *rest = TAG.split(template.replace("\r\n", "\n").removesuffix("\n"))
-    texts[-1] += _trimmed("", text, rest[0] if rest else "")
-    for tag, text, following in zip(rest[::2], rest[1::2], [*rest, ""][2::2], strict=True):
+    text, *tags = TAG.split(template.replace("\r\n", "\n").removesuffix("\n"))
+    texts[-1] += _trimmed("", text, tags[0] if tags else "")
+    for tag, text, following in zip(tags[::2], tags[1::2], [*tags, ""][2::2], strict=True):
         put, named = PUT.fullmatch(tag), SET.fullmatch(tag)
         content = put and (put if put["role"] else names.get(put["name"]))
         if named:

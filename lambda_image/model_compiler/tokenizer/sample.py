@@ -124,13 +124,13 @@ class _Texts:
     def next(self) -> str:
         """Return the next text."""
         random = self._random
-        kinds, weights = zip(*self._kinds, strict=True)
+        makers, weights = zip(*self._kinds, strict=True)
         # Some texts have one kind only, so that rare kinds also occur next to each other.
         if random.random() < 0.2:
-            kinds, weights = (random.choice(kinds),), (1,)
+            makers, weights = (random.choice(makers),), (1,)
         gap = random.choice((" ", " ", "", "", "\n", "  "))
         size = random.choice((1, 2, 3, 5, 8, 13, 30))
-        return gap.join(kind() for kind in random.choices(kinds, weights, k=size))
+        return gap.join(make() for make in random.choices(makers, weights, k=size))
 
     def _cased(self) -> str:
         word = self._token()

@@ -43,7 +43,7 @@ _MODELS: Mapping[str, TokenizerKind] = {
     "Unigram": "unigram",
 }
 #: What checks that a file of each kind is covered, and what gives its own sections.
-_KINDS: Mapping[
+_CHECKS_AND_SECTIONS: Mapping[
     TokenizerKind, tuple[Callable[[Json], object], Callable[[Json, Any], dict[str, bytes]]]
 ] = {
     "wordpiece": (check_wordpiece, wordpiece_sections),
@@ -150,11 +150,11 @@ def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
         around = library.encode("").ids
     # Besides those of the vocabulary, the ids that the post-processor puts around a text.
     ids |= {f"post_processor {number}": number for number in around}
-    last = max(ids, key=ids.__getitem__)
-    if rows is not None and ids[last] >= rows:
+    highest = max(ids, key=ids.__getitem__)
+    if rows is not None and ids[highest] >= rows:
         raise SourceError(
             f"tokenizer.json does not belong to the model: the model has embeddings for {rows} "
-            f"tokens, and {last!r} has the id {ids[last]}."
+            f"tokens, and {highest!r} has the id {ids[highest]}."
         )
 
 
@@ -169,7 +169,7 @@ def _tables(
         not_covered("models of type", model)
     if kind == "bpe" and is_byte_level(document):
         kind = "byte_level_bpe"
-    check, own_sections = _KINDS[kind]
+    check, own_sections = _CHECKS_AND_SECTIONS[kind]
     check(document)
     _check_spelling(library, document)
     data = table_file({**_shared_sections(library), **own_sections(document, library.model)})
@@ -227,7 +227,7 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
         )
     for at in range(len(empty[0]) + 1):
         before, after = empty[0][:at], empty[0][at:]
-        if all(whole == before + own + after for whole, own in examples):
+        if all(encoded == before + own + after for encoded, own in examples):
             return tuple(before), tuple(after)
     return not_covered("the post_processor")
 

@@ -75,53 +75,55 @@ _KEYS = {
 
 
 def _normalizer_steps(normalizer: Json | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     steps: dict[str, Any]
-    last = 0
-    for part in _parts(normalizer, "normalizers"):
-        kind = str(part.get("type"))
-        replaced = (part["pattern"], part["content"]) if kind == "Replace" else None
+    stage = 0
+    for step in _parts(normalizer, "normalizers"):
+        kind = str(step.get("type"))
+        replaced = (step["pattern"], step["content"]) if kind == "Replace" else None
         if kind == "Precompiled":
-            place, steps = 1, {"charsmap": _bytes(part["precompiled_charsmap"])}
+            position, steps = 1, {"charsmap": _bytes(step["precompiled_charsmap"])}
         elif kind == "Strip":
-            place, steps = 2, {key: part[key] for key in ("strip_left", "strip_right")}
+            position, steps = 2, {key: step[key] for key in ("strip_left", "strip_right")}
         elif replaced in _COLLAPSES:
-            place, steps = 3, {"collapse": 1 + _COLLAPSES.index(replaced)}
+            position, steps = 3, {"collapse": 1 + _COLLAPSES.index(replaced)}
         elif replaced == _SPACES:
-            place, steps = 4, {"replace": True}
+            position, steps = 4, {"replace": True}
         else:
             not_covered("normalizer", kind)
-        only_keys(part, {"type", *_KEYS[kind]}, "the normalizer")
-        if place <= last:
+        only_keys(step, {"type", *_KEYS[kind]}, "the normalizer")
+        if position <= stage:
             not_covered("this order of normalizers:", kind)
-        found |= steps
-        last = place
-    return found
+        options |= steps
+        stage = position
+    return options
 
 
 def _pre_tokenizer_steps(pre_tokenizer: Json | None) -> dict[str, Any]:
-    parts = _parts(pre_tokenizer, "pretokenizers")
-    words = len(parts) == 2 and parts[0] == {"type": "WhitespaceSplit"}
+    listed = _parts(pre_tokenizer, "pretokenizers")
+    words = len(listed) == 2 and listed[0] == {"type": "WhitespaceSplit"}
     if words:
-        del parts[0]
-    if not parts:
+        del listed[0]
+    if not listed:
         return {}
-    part = parts[0]
-    if len(parts) > 1 or part.get("type") != "Metaspace":
-        not_covered("pre_tokenizer", ", ".join(str(each.get("type")) for each in parts))
+    metaspace = listed[0]
+    if len(listed) > 1 or metaspace.get("type") != "Metaspace":
+        not_covered("pre_tokenizer", ", ".join(str(step.get("type")) for step in listed))
     only_keys(
-        part,
+        metaspace,
         {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"},
         "the pre_tokenizer",
     )
-    if part["replacement"] != SPACE:
-        not_covered("a pre_tokenizer with the replacement", part["replacement"])
+    if metaspace["replacement"] != SPACE:
+        not_covered("a pre_tokenizer with the replacement", metaspace["replacement"])
     # The defaults are the library's, for files of older versions.
-    scheme = "never" if part.get("add_prefix_space") is False else part.get("prepend_scheme")
+    scheme = (
+        "never" if metaspace.get("add_prefix_space") is False else metaspace.get("prepend_scheme")
+    )
     return {
         "words": words,
         "metaspace": True,
-        "split": part.get("split") is not False,
+        "split": metaspace.get("split") is not False,
         "prefix": {"never": NEVER, "first": FIRST, "always": ALWAYS}[scheme or "always"],
     }
 
@@ -191,15 +193,15 @@ def _trie_sections(texts: Sequence[str], library: tokenizers.models.Unigram) -> 
     depth = 0
     while nodes:
         following = []
-        for first, last in nodes:
+        for begin, end in nodes:
             token = 0
-            if depth and len(listed[first]) == depth:
-                token = ids[listed[first]] + 1
-                if [own.id for own in library.tokenize(listed[first])] == [token - 1]:
+            if depth and len(listed[begin]) == depth:
+                token = ids[listed[begin]] + 1
+                if [own.id for own in library.tokenize(listed[begin])] == [token - 1]:
                     token |= _WHOLE
             tokens.append(token)
             starts.append(len(letters))
-            below = range(first + bool(token), last)
+            below = range(begin + bool(token), end)
             for letter, group in groupby(below, lambda at: listed[at][depth]):  # noqa: B023
                 tokens_below = list(group)
                 letters.append(ord(letter))
@@ -225,7 +227,7 @@ def _odd_spaces(replaced: Mapping[str, str], *, words: int) -> str:
 
 
 def _map_sections(replaced: Mapping[str, str]) -> dict[str, bytes]:
-    kinds = character_kinds()
+    kind_by_character = character_kinds()
     texts = {key: text for key, text in replaced.items() if len(key) == 1}
     composed = {key: text for key, text in replaced.items() if len(key) > 1 and key[0] not in texts}
     for key in replaced:
@@ -234,10 +236,10 @@ def _map_sections(replaced: Mapping[str, str]) -> dict[str, bytes]:
     keys = set(texts)
     # A lone surrogate is not a character; it becomes what U+FFFD becomes.
     texts |= dict.fromkeys(map(chr, SURROGATES), texts.get(REPLACEMENT, REPLACEMENT))
-    for character, kind in kinds.items():
+    for character, kind in kind_by_character.items():
         if kind in _MARKS or kind == "p":
             texts[character] = REORDERED + texts.get(character, character)
-    kind_pages, kinds_of_pages = _kind_pages(kinds, keys)
+    kind_pages, kinds_of_pages = _kind_pages(kind_by_character, keys)
     return {
         **paged(texts),
         "kind_pages": kind_pages,

@@ -91,7 +91,7 @@ class _Mark(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """What becomes of the characters that do not stay as they are."""
+    """Results of the characters that do not stay as they are."""
 
     texts: dict[str, str]
     #: First code points of the pages that vanish as a whole; their characters are not in `texts`.
@@ -151,8 +151,8 @@ def _changes(normalize: Callable[[str], str]) -> _Changes:
             changes.gone.add(start)
         elif together != page:
             changes.mixed.add(start)
-            each = zip(page, _each(normalize, page), strict=True)
-            changes.texts.update({old: new for old, new in each if new != old})
+            changed = zip(page, _each(normalize, page), strict=True)
+            changes.texts.update({before: after for before, after in changed if after != before})
     changes.texts.update(dict.fromkeys(map(chr, SURROGATES), changes.of(REPLACEMENT)))
     return changes
 
@@ -172,15 +172,17 @@ def _each(normalize: Callable[[str], str], texts: Iterable[str]) -> Iterator[str
 
 def _as_words(normal: _Changes) -> _Changes:
     """Replace spaces by U+0020 and put spaces around characters that are split off."""
-    kinds = _split_kinds(sorted({part for text in normal.texts.values() for part in text}))
+    separated = _split_kinds(
+        sorted({character for text in normal.texts.values() for character in text})
+    )
     words = {
-        character: "".join(kinds.get(part, part) for part in text)
+        character: "".join(separated.get(piece, piece) for piece in text)
         for character, text in normal.texts.items()
     }
     for start, page in character_pages():
         if start in normal.mixed:
-            kept = [character for character in page if character not in normal.texts]
-            words.update(_split_kinds(kept))
+            unchanged = [character for character in page if character not in normal.texts]
+            words.update(_split_kinds(unchanged))
         elif start not in normal.gone:
             words.update(_split_kinds(page))
     return _Changes(words, normal.gone, {ord(character) & -PAGE for character in words})
@@ -194,16 +196,16 @@ def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     if len(split("a" + "".join(characters) + "a")) == 1:
         return {}
-    kinds = dict.fromkeys(characters, " ")
+    separated = dict.fromkeys(characters, " ")
     # Each is put between two letters: a character that is split off is alone at an odd position, a
     # letter is in a longer piece, and a space is in none.
     for _, (start, stop) in split("a" + "a".join(characters) + "a"):
         for character in characters[start // 2 : stop // 2]:
             if stop - start > 1:
-                del kinds[character]
+                del separated[character]
             else:
-                kinds[character] = f" {character} "
-    return kinds
+                separated[character] = f" {character} "
+    return separated
 
 
 def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
@@ -220,26 +222,26 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
     for start, page in character_pages():
         if start in cleaned.gone:
             continue
-        left = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
-        between = _HIGHEST.join(["", *left])
+        cleaned_page = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
+        between = _HIGHEST.join(["", *cleaned_page])
         if _decompose(between) != between:
-            alone = _each(_decompose, left)
-            behind = _each(_decompose, (_HIGHEST + character for character in left))
+            alone = _each(_decompose, cleaned_page)
+            behind = _each(_decompose, (_HIGHEST + character for character in cleaned_page))
             moved += [
                 character
-                for character, decomposed, sorted_ in zip(left, alone, behind, strict=True)
+                for character, decomposed, sorted_ in zip(cleaned_page, alone, behind, strict=True)
                 if decomposed == character and sorted_ != _HIGHEST + character
             ]
         if start in normal.gone or start in normal.mixed:
-            fixed += [character for character in left if not normal.of(character)]
-    places = _places(moved)
-    for mark in places:
+            fixed += [character for character in cleaned_page if not normal.of(character)]
+    orders = _places(moved)
+    for mark in orders:
         if normal.of(mark) not in {"", mark}:
             not_covered("a combining mark that becomes another one,", f"U+{ord(mark):04X}")
-    found = {mark: _Mark(0, stays=False) for mark in fixed}
-    for mark, place in sorted(places.items()):
-        found[mark] = _Mark(place, stays=bool(normal.of(mark)))
-    return found
+    combining = {mark: _Mark(0, stays=False) for mark in fixed}
+    for mark, order in sorted(orders.items()):
+        combining[mark] = _Mark(order, stays=bool(normal.of(mark)))
+    return combining
 
 
 def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
@@ -266,7 +268,7 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
         return _decompose(f"a{first}{second}") != f"a{first}{second}"
 
     def smaller(mark: str) -> int:
-        return sum(moves(mark, other) for other in classes)
+        return sum(moves(mark, neighbor) for neighbor in classes)
 
     for mark in marks:
         at = smaller(mark)
@@ -282,7 +284,7 @@ def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> dict[str, byt
     code points of pages that vanish as a whole.
     """
     pool = bytearray()
-    known: dict[str, int] = {}
+    code_by_text: dict[str, int] = {}
     mixed = {ord(character) & -PAGE for character in texts}
 
     def code_of(character: str) -> int:
@@ -292,11 +294,11 @@ def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> dict[str, byt
         fixed = {"": 1, " ": 2, f" {character} ": 3}.get(text)
         if fixed is not None:
             return fixed
-        if text not in known:
+        if text not in code_by_text:
             utf8 = text.encode("utf-8", "surrogatepass")
-            known[text] = 4 + (len(pool) << 8 | len(utf8))
+            code_by_text[text] = 4 + (len(pool) << 8 | len(utf8))
             pool.extend(utf8)
-        return known[text]
+        return code_by_text[text]
 
     same = bytes(4 * PAGE)
     vanished = array("I", [1] * PAGE).tobytes()

@@ -216,9 +216,9 @@ def _counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) ->
     op, padding_id = builder.op, builder.constant(padding, np.int64)
     counted = op.Cast(op.Not(op.Equal("input_ids", padding_id)), to=TensorProto.INT64)
     count = op.CumSum(counted, builder.constant(1, np.int64))
-    places = op.Add(op.Mul(count, counted), padding_id)
+    position_ids = op.Add(op.Mul(count, counted), padding_id)
     # By row: a table of 8,194 positions is tens of megabytes, of which a short text needs little.
-    return op.Gather(builder.weight("positions", table, by_row=True), places)
+    return op.Gather(builder.weight("positions", table, by_row=True), position_ids)
 
 
 #: Number of positions above which attention does without a matrix of all scores: with 16 heads, one
@@ -237,18 +237,18 @@ class _Encoder(PostNormEncoder[BertConfig]):
         # Every token of a single text has type 0 and task 0, so their vectors are added to the
         # positions.
         types = None
-        for kind, rows in (("token_type", config.token_types), ("task_type", config.tasks)):
+        for name, rows in (("token_type", config.token_types), ("task_type", config.tasks)):
             if rows:
-                vectors = self._table(kind, rows)
+                vectors = self._table(name, rows)
                 positions = positions + vectors[0]
-                types = vectors if kind == "token_type" and config.pair_types else types
+                types = vectors if name == "token_type" and config.pair_types else types
         if config.padding_id is None:
-            there = _counted_from_0(self._builder, positions)
+            added = _counted_from_0(self._builder, positions)
         else:
-            there = _counted_from_padding(self._builder, positions, config.padding_id)
+            added = _counted_from_padding(self._builder, positions, config.padding_id)
         if types is not None:
-            there = self._builder.op.Add(there, self._added_by_type(types))
-        hidden = self._normalized_sum(words, there, self._names.embedding_norm)
+            added = self._builder.op.Add(added, self._added_by_type(types))
+        hidden = self._normalized_sum(words, added, self._names.embedding_norm)
         self._relative = [self._relative_bias()] if config.relative else []
         self._full = None
         if config.max_positions > LONG and not config.relative:

@@ -71,7 +71,7 @@ class EmbeddingGemma2Config(Architecture):
     full: Heads
     #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
-    #: For each layer, whether its attention is limited to the window.
+    #: Whether the attention of each layer is limited to the window.
     sliding: tuple[bool, ...]
     #: Tokens that have the embedding of the padding token: those of other inputs than texts.
     placeholders: tuple[int, ...]
@@ -135,35 +135,43 @@ def _parse_text(config: ConfigFile, *, placeholders: tuple[int, ...]) -> Embeddi
 
 def _heads(config: ConfigFile, sliding: tuple[bool, ...]) -> tuple[Heads | None, Heads]:
     """Return the heads of sliding and of full layers, which `per_layer_config` may change."""
-    found = [(config.integer("head_dim"), config.integer("num_key_value_heads"))] * len(sliding)
+    sizes_by_layer = [(config.integer("head_dim"), config.integer("num_key_value_heads"))] * len(
+        sliding
+    )
     wide = (
         config.integer("global_head_dim", DEFAULT_FULL_SIZE),
         config.integer("num_global_key_value_heads", DEFAULT_FULL_SHARED),
     )
     if "per_layer_config" not in config:
-        found = [own if slides else wide for own, slides in zip(found, sliding, strict=True)]
+        sizes_by_layer = [
+            own if slides else wide for own, slides in zip(sizes_by_layer, sliding, strict=True)
+        ]
     elif config.optional("per_layer_config") is not None:
         changes = config.inner("per_layer_config")
         for layer in changes:
             if not layer.isdecimal() or int(layer) >= len(sliding):
                 changes.fail(layer, f"a number below num_hidden_layers = {len(sliding)}", layer)
             change = changes.inner(layer)
-            size, shared = found[int(layer)]
-            found[int(layer)] = (
+            size, shared = sizes_by_layer[int(layer)]
+            sizes_by_layer[int(layer)] = (
                 change.integer("head_dim", size),
                 change.integer("num_key_value_heads", shared),
             )
             change.done()
-    for kind in (True, False):
-        sizes = {sizes for sizes, slides in zip(found, sliding, strict=True) if slides == kind}
+    for windowed in (True, False):
+        sizes = {
+            sizes
+            for sizes, slides in zip(sizes_by_layer, sliding, strict=True)
+            if slides == windowed
+        }
         if len(sizes) > 1:
             raise UnsupportedModelError(
                 f"{config.path}: per_layer_config must give one head_dim and num_key_value_heads "
                 f"to all sliding layers, and to all full ones; found {sorted(sizes)}."
             )
     bases = rope_bases_by_kind(config, config.optional("rope_parameters") or {}, DEFAULT_ROPE_BASES)
-    window = Heads(*found[sliding.index(True)], bases[True]) if any(sliding) else None
-    return window, Heads(*found[-1], bases[False])
+    window = Heads(*sizes_by_layer[sliding.index(True)], bases[True]) if any(sliding) else None
+    return window, Heads(*sizes_by_layer[-1], bases[False])
 
 
 HARMLESS = {
@@ -277,22 +285,24 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         query, key, value = (
             self._by_root_mean_square(
                 op.Reshape(
-                    self._product(rows, f"{name}{part}_proj.weight", counts[part] * size, width),
+                    self._product(
+                        rows, f"{name}{letter}_proj.weight", counts[letter] * size, width
+                    ),
                     self._int64(0, 0, -1, size),
                 ),
-                self._builder.weight(f"{name}{part}_norm.weight", gain),
+                self._builder.weight(f"{name}{letter}_norm.weight", gain),
             )
-            for part, gain in gains.items()
+            for letter, gain in gains.items()
         )
         query, key = (
             self._rotated(
-                op.Reshape(part, self._int64(0, 0, -1)),
+                op.Reshape(rows, self._int64(0, 0, -1)),
                 self._rope[slides],
                 heads=count,
                 head_size=size,
                 places=self._blocks.positions,
             )
-            for part, count in ((query, config.query_heads), (key, heads.shared))
+            for rows, count in ((query, config.query_heads), (key, heads.shared))
         )
         attend = self._within_window if slides else self._to_all
         rows = self._quantized(attend(query, key, value, heads), config.query_heads * size)
@@ -301,23 +311,23 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
     def _within_window(self, query: str, key: str, value: str, heads: Heads) -> str:
         op, blocks, int64 = self._builder.op, self._blocks, self._int64
         query, key, value = (
-            op.Transpose(op.Reshape(part, int64(0, 0, heads.shared, -1)), perm=[0, 2, 1, 3])
-            for part in (query, key, value)
+            op.Transpose(op.Reshape(tensor, int64(0, 0, heads.shared, -1)), perm=[0, 2, 1, 3])
+            for tensor in (query, key, value)
         )
-        key, value = (op.Gather(part, blocks.keys, axis=2) for part in (key, value))
+        key, value = (op.Gather(tensor, blocks.keys, axis=2) for tensor in (key, value))
         query = op.Reshape(query, self._queries_shape)
         scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)
         scores = op.Add(scores, self._window_bias)
         mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
         width = self._config.query_heads * heads.size
-        whole = op.Concat(int64(0, 0), blocks.padded, int64(width // heads.shared), axis=0)
-        mixed = op.Transpose(op.Reshape(mixed, whole), perm=[0, 2, 1, 3])
+        padded_shape = op.Concat(int64(0, 0), blocks.padded, int64(width // heads.shared), axis=0)
+        mixed = op.Transpose(op.Reshape(mixed, padded_shape), perm=[0, 2, 1, 3])
         return op.Reshape(mixed, int64(0, 0, -1))
 
     def _to_all(self, query: str, key: str, value: str, heads: Heads) -> str:
         times = self._config.query_heads // heads.shared
         key, value = (
-            self._repeated(part, times, heads.size, heads=heads.shared) for part in (key, value)
+            self._repeated(tensor, times, heads.size, heads=heads.shared) for tensor in (key, value)
         )
         return self._full.add(query, key, value)
 

@@ -157,8 +157,8 @@ class _Encoder(Encoder[Gemma3Config]):
         size = config.head_size
         rows = self._quantized(hidden, config.hidden_size)
         query, key, value = (
-            self._product(rows, f"{name}{part}_proj.weight", width, config.hidden_size)
-            for part, width in (("q", config.heads * size), ("k", size), ("v", size))
+            self._product(rows, f"{name}{letter}_proj.weight", width, config.hidden_size)
+            for letter, width in (("q", config.heads * size), ("k", size), ("v", size))
         )
         # The divisor of the scores is part of the queries' gain.
         query = self._normalized(
@@ -168,13 +168,13 @@ class _Encoder(Encoder[Gemma3Config]):
             factor=config.query_scalar**-0.5,
         )
         query = op.Reshape(query, self._heads_beside)
-        rope, places = self._rope[sliding], blocks.positions
-        query = self._rotated(query, rope, heads=config.heads, head_size=size, places=places)
+        rope, positions = self._rope[sliding], blocks.positions
+        query = self._rotated(query, rope, heads=config.heads, head_size=size, places=positions)
         key = self._normalized(key, f"{name}k_norm.weight", size)
-        key = self._rotated(key, rope, heads=1, head_size=size, places=places)
+        key = self._rotated(key, rope, heads=1, head_size=size, places=positions)
         if sliding:
             query = op.Reshape(query, blocks.queries_shape)
-            key, value = (op.Gather(part, blocks.keys, axis=1) for part in (key, value))
+            key, value = (op.Gather(tensor, blocks.keys, axis=1) for tensor in (key, value))
         else:
             query = op.Reshape(query, self._heads_below)
         scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)

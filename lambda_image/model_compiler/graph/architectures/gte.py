@@ -19,7 +19,7 @@ from model_compiler.graph.bases.post_norm import (
     read_numbers,
 )
 
-#: In gte-multilingual-base, `classifier.` weighs tokens for sparse vectors.
+#: gte-multilingual-base weighs tokens for sparse vectors by `classifier.`.
 TRANSFORMERS = replace(ROTARY_NAMES, models=("new.", "gte."), heads="lm_head.* classifier.*")
 OWN = replace(
     TRANSFORMERS,
@@ -82,10 +82,10 @@ def _read_rope(config: ConfigFile, head: int) -> tuple[float, float]:
     if isinstance(newer, dict) and newer.get("rope_type") == "linear":
         stretch = _factor(config, "rope_parameters", newer)
         newer = {key: newer[key] for key in newer if key not in {"rope_type", "factor"}}
-    found = rope_base(config, newer, where="rope_parameters", default=base)
-    if base not in (None, found):
-        config.fail("rope_theta", f"the same as in rope_parameters, {found}", base)
-    return found, stretch
+    stated_base = rope_base(config, newer, where="rope_parameters", default=base)
+    if base not in (None, stated_base):
+        config.fail("rope_theta", f"the same as in rope_parameters, {stated_base}", base)
+    return stated_base, stretch
 
 
 def _read_ntk(config: ConfigFile, scaling: Any) -> float:

@@ -73,11 +73,13 @@ class _Encoder(PostNormEncoder[PostNormConfig]):
         normalized = "qk" if self._names is QK_NAMES else ""
         if normalized:
             projected, bias = builder.op.Add(projected, bias), ""
-        parts = builder.split(projected, [self._config.hidden_size] * 3)
-        for place, name in enumerate(normalized):  # those of all heads together
-            parts[place] = self._normalize(parts[place], f"{layer}attention.self.layer_norm_{name}")
+        tensors = builder.split(projected, [self._config.hidden_size] * 3)
+        for index, name in enumerate(normalized):  # those of all heads together
+            tensors[index] = self._normalize(
+                tensors[index], f"{layer}attention.self.layer_norm_{name}"
+            )
         return builder.microsoft.MultiHeadAttention(
-            *parts,
+            *tensors,
             bias,
             self._mask,
             self._bias_by_distance,

@@ -59,7 +59,7 @@ class LlamaConfig(PreNormConfig):
     causal: bool
     #: Whether each head of queries and keys is normalized.
     head_norms: bool = False
-    #: To how many tokens a causal one attends, itself included; None for all.
+    #: Number of tokens that a causal one attends to, itself included; None for all.
     window: int | None = None
 
 
@@ -214,10 +214,10 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
         op = self._builder.op
         shape = op.Cast(op.Shape("input_ids"), to=TensorProto.INT32)
         tokens = op.Gather(shape, self._int64(1))
-        last = op.Sub(tokens, self._builder.constant([1], np.int32))
+        last_token = op.Sub(tokens, self._builder.constant([1], np.int32))
         self._tokens = op.Squeeze(tokens)
         # Padding counts as part of the text: it follows the tokens, which do not attend to it.
-        self._last = op.Expand(last, op.Gather(op.Shape("input_ids"), self._int64(0)))
+        self._last = op.Expand(last_token, op.Gather(op.Shape("input_ids"), self._int64(0)))
 
     def _attended(self, query: str, key: str, value: str, layer: str) -> str:
         if self._config.head_norms:
@@ -266,7 +266,7 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
         query = self._rotated(query, self._rope, heads=heads, head_size=size)
         key = self._rotated(key, self._rope, heads=shared, head_size=size)
         if heads > shared:
-            key, value = (self._repeated(part, heads // shared, size) for part in (key, value))
+            key, value = (self._repeated(tensor, heads // shared, size) for tensor in (key, value))
         return self._attend.add(query, key, value)
 
     def _normalized_heads(self, value: str, name: str) -> str:

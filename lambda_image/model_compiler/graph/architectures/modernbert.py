@@ -39,10 +39,10 @@ DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
 def _rope_bases(config: ConfigFile) -> dict[bool, float]:
     """Return the bases of the rotary embedding in sliding layers (True) and in full ones."""
     bases = {}
-    for kind, key in ((SLIDING, "local_rope_theta"), (FULL, "global_rope_theta")):
+    for layer_type, key in ((SLIDING, "local_rope_theta"), (FULL, "global_rope_theta")):
         if not config.has(key):  # Versions of transformers disagree about null.
             config.require(key, "a positive number")
-        bases[kind] = config.number(key, DEFAULT_ROPE_BASES[kind])
+        bases[layer_type] = config.number(key, DEFAULT_ROPE_BASES[layer_type])
     config.require("rope_scaling", None)
     newer = config.optional("rope_parameters")
     return rope_bases_by_kind(config, {} if newer is None else newer, bases)
@@ -164,18 +164,18 @@ class _Encoder(Encoder[ModernBertConfig]):
         if config.attention_bias:
             biases = np.split(self._take(f"{name}Wqkv.bias", 3 * size), 3)
         query, key, value = (
-            self._linear(rows, weight, bias, f"{name}{part}")
-            for part, weight, bias in zip("qkv", np.split(stacked, 3), biases, strict=True)
+            self._linear(rows, weight, bias, f"{name}{letter}")
+            for letter, weight, bias in zip("qkv", np.split(stacked, 3), biases, strict=True)
         )
         query, key = (
             self._rotated(
-                part,
+                tensor,
                 self._rope[sliding],
                 heads=config.heads,
                 head_size=config.head_size,
                 places=self._blocks.positions,
             )
-            for part in (query, key)
+            for tensor in (query, key)
         )
         attend = self._attend.within_window if sliding else self._attend.to_all
         rows = self._quantized(attend(query, key, value), size)
@@ -189,8 +189,10 @@ class _Encoder(Encoder[ModernBertConfig]):
         if config.feed_forward_bias:
             biases = np.split(self._take(f"{name}Wi.bias", 2 * wide), 2)
         gate, up = (
-            self._linear(rows, weight, bias, f"{name}{part}")
-            for part, weight, bias in zip(("gate", "up"), np.split(stacked, 2), biases, strict=True)
+            self._linear(rows, weight, bias, f"{name}{layer_name}")
+            for layer_name, weight, bias in zip(
+                ("gate", "up"), np.split(stacked, 2), biases, strict=True
+            )
         )
         gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
         rows = self._quantized(gated, wide)

@@ -61,14 +61,14 @@ DEFAULT_ROPE_BASE = 1000.0
 
 def _keys(config: ConfigFile) -> dict[str, str]:
     """Return the keys in `SPELLINGS` with the names that the file has; of both, the first."""
-    found = {}
+    names = {}
     for newer, older in SPELLINGS.items():
         keys = [key for key in (newer, older) if config.has(key)] or [newer]
         values = [config.integer(key) for key in keys]
         if len(set(values)) > 1:
             config.fail(older, f"the same as {newer}, {values[0]}", values[1])
-        found[newer] = keys[0]
-    return found
+        names[newer] = keys[0]
+    return names
 
 
 def _read_rope_base(config: ConfigFile) -> float:
@@ -81,7 +81,7 @@ def _read_rope_base(config: ConfigFile) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Routing:
-    """How a layer chooses experts."""
+    """The choice of a layer among its experts."""
 
     experts: int
     #: How many of them each token has.
@@ -99,8 +99,8 @@ def _strong_first(up: Floats, down: Floats) -> tuple[Channels, Floats, Floats]:
     orders = []
     for weight in down:
         strong = strong_inputs(weight.T)
-        rest = np.setdiff1d(np.arange(len(weight)), strong)
-        orders.append(np.concatenate([strong, rest]))
+        weak = np.setdiff1d(np.arange(len(weight)), strong)
+        orders.append(np.concatenate([strong, weak]))
     order = np.array(orders)[:, :, None]
     return (
         np.arange(len(strong)),
@@ -142,10 +142,10 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
             return super()._feed_forward(hidden, layer)
         name, width, wide = f"{layer}mlp.", config.hidden_size, config.intermediate_size
         up, down = (
-            self._take(f"{name}experts.mlp.{part}", routing.experts * wide, width).reshape(
+            self._take(f"{name}experts.mlp.{layer_name}", routing.experts * wide, width).reshape(
                 routing.experts, wide, width
             )
-            for part in ("w1", "w2")
+            for layer_name in ("w1", "w2")
         )
         router = self._take(f"{name}router.layer.weight", routing.experts, width)
         result = self._mixture(hidden, name, router, up, down)
@@ -176,14 +176,14 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
         # Choices are in the order of tokens. [experts, choices]: whether a choice is of an expert.
         numbers = builder.constant(np.arange(routing.experts)[:, None], np.int64)
         of_expert = op.Equal(op.Reshape(experts, builder.int64(1, -1)), numbers)
-        one = builder.int64(1)
-        sizes = op.ReduceSum(op.Cast(of_expert, to=TensorProto.INT64), one, keepdims=0)
+        axis = builder.int64(1)
+        sizes = op.ReduceSum(op.Cast(of_expert, to=TensorProto.INT64), axis, keepdims=0)
         # The choices in the order of experts, and the place of each choice in it.
         order = op.Gather(op.NonZero(of_expert), builder.constant(1, np.int64), axis=0)
-        places = op.Range(
+        slots = op.Range(
             builder.constant(0, np.int64), op.Size(order), builder.constant(1, np.int64)
         )
-        place = op.ScatterElements(order, order, places, axis=0)
+        slot_of_choice = op.ScatterElements(order, order, slots, axis=0)
         rows = op.Gather(tokens, op.Div(order, builder.constant(chosen, np.int64)), axis=0)
 
         strong, up, down = _strong_first(up, down)
@@ -193,9 +193,11 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
         downs = {f"{name}down.{number}": weight.T for number, weight in enumerate(down)}
         narrowed = linear_by_group(builder, widened, downs, sizes, channels=strong)
 
-        results = op.Reshape(op.Gather(narrowed, place, axis=0), builder.int64(-1, chosen, width))
+        results = op.Reshape(
+            op.Gather(narrowed, slot_of_choice, axis=0), builder.int64(-1, chosen, width)
+        )
         weighted = op.Mul(results, op.Unsqueeze(shares, builder.int64(-1)))
-        return op.Reshape(op.ReduceSum(weighted, one, keepdims=0), op.Shape(hidden))
+        return op.Reshape(op.ReduceSum(weighted, axis, keepdims=0), op.Shape(hidden))
 
 
 def parse(config: ConfigFile) -> NomicBertConfig:

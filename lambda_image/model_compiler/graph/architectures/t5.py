@@ -24,13 +24,13 @@ DEFAULT_POSITIONS = 512
 
 def parse(config: ConfigFile) -> PreNormConfig:
     """Parse a `config.json` of model_type `t5`; see `Family.parse`."""
-    kind = config.string("feed_forward_proj", "relu")
-    if kind not in FEED_FORWARD:
+    feed_forward = config.string("feed_forward_proj", "relu")
+    if feed_forward not in FEED_FORWARD:
         raise UnsupportedModelError(
-            f"{config.path}: feed_forward_proj is {kind!r}; the compiler can express "
+            f"{config.path}: feed_forward_proj is {feed_forward!r}; the compiler can express "
             f"{' and '.join(map(repr, FEED_FORWARD))}."
         )
-    activation, up = FEED_FORWARD[kind]
+    activation, up = FEED_FORWARD[feed_forward]
     # transformers writes both, and reads them back.
     config.require("dense_act_fn", activation, None)
     config.require("is_gated_act", len(up) > 1, None)

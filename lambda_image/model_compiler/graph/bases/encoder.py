@@ -70,9 +70,9 @@ class WindowedConfig(Architecture):
     head_size: int
     #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
-    #: For each layer, whether its attention is limited to the window.
+    #: Whether the attention of each layer is limited to the window.
     sliding: tuple[bool, ...]
-    #: By whether a layer slides: the base of its rotary embedding.
+    #: Bases of the rotary embedding of layers that slide (True) and of the others.
     rope_bases: Mapping[bool, float]
 
 

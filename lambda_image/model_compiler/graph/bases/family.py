@@ -53,13 +53,13 @@ def sliding_layers(config: ConfigFile, layers: int, *, every: int, full: int) ->
         return tuple(layer % every != full for layer in range(layers))
     if not isinstance(types, list) or len(types) != layers:
         config.fail("layer_types", f"a list of num_hidden_layers = {layers} names", types)
-    for found in types:
-        if found not in (SLIDING, FULL):
+    for layer_type in types:
+        if layer_type not in (SLIDING, FULL):
             raise UnsupportedModelError(
-                f"{config.path}: layer_types has {found!r}; "
+                f"{config.path}: layer_types has {layer_type!r}; "
                 f"the compiler can express {SLIDING!r} and {FULL!r}."
             )
-    return tuple(found == SLIDING for found in types)
+    return tuple(layer_type == SLIDING for layer_type in types)
 
 
 def rope_bases_by_kind(
@@ -72,13 +72,13 @@ def rope_bases_by_kind(
     if not isinstance(parameters, dict) or not set(parameters) <= {SLIDING, FULL}:
         config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", parameters)
     return {
-        kind == SLIDING: rope_base(
+        layer_type == SLIDING: rope_base(
             config,
-            parameters.get(kind) or {},
-            where=f"rope_parameters.{kind}",
-            default=defaults[kind],
+            parameters.get(layer_type) or {},
+            where=f"rope_parameters.{layer_type}",
+            default=defaults[layer_type],
         )
-        for kind in (SLIDING, FULL)
+        for layer_type in (SLIDING, FULL)
     }
 
 
@@ -90,9 +90,9 @@ def rope_base(
         config.fail(where, "an object", parameters)
     unknown = sorted(set(parameters) - {"rope_type", "rope_theta"})
     if unknown or parameters.get("rope_type", "default") != "default":
-        found = ", ".join(f"{key} = {parameters[key]!r}" for key in unknown or ["rope_type"])
+        settings = ", ".join(f"{key} = {parameters[key]!r}" for key in unknown or ["rope_type"])
         raise UnsupportedModelError(
-            f"{config.path}: {where} has {found}; the compiler can express rope_type 'default' "
+            f"{config.path}: {where} has {settings}; the compiler can express rope_type 'default' "
             "with a rope_theta and nothing else."
         )
     base: Any = parameters.get("rope_theta", default)
@@ -124,7 +124,7 @@ def has_own_code(config: ConfigFile, *names: str, key: str = "AutoModel") -> boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What the compiler knows of a `model_type`."""
+    """A `model_type`: its parser, and the keys of its files that change nothing."""
 
     #: Reads the keys that change vectors, and rejects their values that the graph cannot express.
     #: Raises an UnsupportedModelError for those, and a SourceError for a value that is missing or

@@ -73,7 +73,7 @@ class PostNormConfig(Architecture):
     groups: int = 0
 
 
-#: Of the keys that families share, the fields of `PostNormConfig`.
+#: Fields of `PostNormConfig` by the keys that families share.
 NUMBERS = {
     "vocab_size": "vocabulary_size",
     "hidden_size": "hidden_size",
@@ -97,12 +97,16 @@ def read_numbers(
     the keys in `NUMBERS`, and `epsilon` is the key of the epsilon.
     """
     own = keys or {}
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         field: config.integer(own.get(key, key))
         for key, field in NUMBERS.items()
         if field not in others
     }
-    return {"embedding_size": found["hidden_size"], "norm_epsilon": config.number(epsilon), **found}
+    return {
+        "embedding_size": numbers["hidden_size"],
+        "norm_epsilon": config.number(epsilon),
+        **numbers,
+    }
 
 
 Config = TypeVar("Config", bound=PostNormConfig)
@@ -120,12 +124,12 @@ class PostNormEncoder(Encoder[Config]):
 
     def __init__(self, config: Config, builder: GraphBuilder, weights: Weights) -> None:
         super().__init__(config, builder, weights)
-        first, *others = config.names
+        spelling, *spellings = config.names
         norms = (
             (names, f"{self._prefix}{names.layer.format(0)}{names.output_norm}.weight")
-            for names in others
+            for names in spellings
         )
-        self._names = next((names for names, norm in norms if norm in weights), first)
+        self._names = next((names for names, norm in norms if norm in weights), spelling)
         self._gains = {name: self._take_gain(name) for name in self._norms()}
         # The residual stream begins after the layer that widens the embeddings.
         before = {self._names.embedding_norm} if self._names.widening else set()
@@ -164,9 +168,9 @@ class PostNormEncoder(Encoder[Config]):
             hidden = self._linear_with_outliers(hidden, weight, widening)
             bias = self._take(f"{widening}.bias", self._config.hidden_size)
             hidden = self._builder.op.Add(hidden, self._builder.weight(f"{widening}.bias", bias))
-        last = self._config.layers - 1
+        last_layer = self._config.layers - 1
         for layer in range(self._config.layers):
-            only = layer == last and self._config.first_only
+            only = layer == last_layer and self._config.first_only
             output = self._layer(self._layer_prefix(layer), hidden, first_only=only)
             hidden = self._builder.end_layer(output)
         self._done(self.harmless, heads=self._names.heads)
@@ -228,8 +232,8 @@ class PostNormEncoder(Encoder[Config]):
         weight = self._joined(layer, names.up, halves * wide // len(names.up))
         widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
         if names.gate is not None:
-            parts = self._builder.split(widened, [wide] * 2)
-            gate, up = parts[names.gate], parts[1 - names.gate]
+            both = self._builder.split(widened, [wide] * 2)
+            gate, up = both[names.gate], both[1 - names.gate]
             return self._builder.op.Mul(activate(self._builder, gate, activation), up)
         name = f"{layer}{names.up[0]}.bias"
         bias = self._builder.weight(name, self._take(name, wide))
@@ -238,13 +242,13 @@ class PostNormEncoder(Encoder[Config]):
     def _joined(self, layer: str, parts: tuple[str, ...], height: int) -> Floats:
         """Return the weights of linear layers with the same input as one."""
         size = self._config.hidden_size
-        return np.concatenate([self._take(f"{layer}{part}.weight", height, size) for part in parts])
+        return np.concatenate([self._take(f"{layer}{name}.weight", height, size) for name in parts])
 
     def _projections_bias(self, layer: str) -> str:
         """Add the bias of queries, keys and values, float32 [3 * hidden_size]."""
-        parts = self._names.projections
-        size = 3 * self._config.hidden_size // len(parts)
-        bias = np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
+        names = self._names.projections
+        size = 3 * self._config.hidden_size // len(names)
+        bias = np.concatenate([self._take(f"{layer}{name}.bias", size) for name in names])
         return self._builder.weight(f"{layer}attention.bias", bias)
 
     def _bias(self, name: str) -> Floats | None:
@@ -282,15 +286,15 @@ class PostNormEncoder(Encoder[Config]):
         # A generator: if `layers` is far too large, the first layer without weights ends the loop.
         for layer in range(self._config.layers):
             names = (self._names.attention_norm, self._names.second_norm, self._names.output_norm)
-            for part in filter(None, names):
-                yield f"{self._layer_prefix(layer)}{part}"
+            for norm in filter(None, names):
+                yield f"{self._layer_prefix(layer)}{norm}"
 
     def _take_gain(self, name: str) -> Floats:
         return self._take(f"{name}.weight", self._width(name))
 
     def _width(self, norm: str) -> int:
-        first = norm == self._names.embedding_norm
-        return self._config.embedding_size if first else self._config.hidden_size
+        is_embedding = norm == self._names.embedding_norm
+        return self._config.embedding_size if is_embedding else self._config.hidden_size
 
 
 #: The names with rotary positions, in transformers' classes; a family adds its prefixes and heads.
@@ -313,7 +317,7 @@ class RotaryConfig(PostNormConfig):
     """The configuration of an encoder with rotary positions."""
 
     rope_base: float
-    #: By how much all wavelengths of the rotary embedding are longer.
+    #: Factor by which all wavelengths of the rotary embedding are longer.
     rope_stretch: float = 1.0
 
 
@@ -347,7 +351,7 @@ class RotaryEncoder(PostNormEncoder[Rotary]):
             projected = self._builder.op.Add(projected, self._projections_bias(layer))
         query, key, value = self._builder.split(projected, [self._config.hidden_size] * 3)
         query, key = (
-            self._rotated(part, self._rope, heads=self._config.heads, head_size=self._head_size)
-            for part in (query, key)
+            self._rotated(tensor, self._rope, heads=self._config.heads, head_size=self._head_size)
+            for tensor in (query, key)
         )
         return self._attend.add(query, key, value)

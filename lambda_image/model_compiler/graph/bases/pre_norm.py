@@ -121,14 +121,14 @@ def rotate(array: Floats, block: int) -> Floats:
     for start in range(0, len(array), CHUNK):
         # Transposed, so that the inner loops are over rows, which lie side by side.
         sums = np.ascontiguousarray((array[start : start + CHUNK] * factors).T)
-        other = np.empty_like(sums)
+        spare = np.empty_like(sums)
         half = 1
         while half < block:
             pairs = sums.reshape(-1, 2, half, sums.shape[1])
-            results = other.reshape(pairs.shape)
+            results = spare.reshape(pairs.shape)
             np.add(pairs[:, 0], pairs[:, 1], out=results[:, 0])
             np.subtract(pairs[:, 0], pairs[:, 1], out=results[:, 1])
-            sums, other = other, sums
+            sums, spare = spare, sums
             half *= 2
         rotated[start : start + CHUNK] = sums.T
     return rotated
@@ -235,16 +235,16 @@ class PreNormEncoder(Encoder[Config]):
         config, names = self._config, self._config.names
         wide = config.intermediate_size
         rows, gain = self._read(x, f"{layer}{names.output_norm}.weight")
-        first, *second = (f"{layer}{name}.weight" for name in names.up)
-        gate = self._read_by(rows, gain, first, wide)
+        gate_name, *up_names = (f"{layer}{name}.weight" for name in names.up)
+        gate = self._read_by(rows, gain, gate_name, wide)
         # Without their scale, which the following operations keep and `dequantize` applies below.
-        others = [self._reader(rows, gain, name, wide) for name in second]
+        factors = [self._reader(rows, gain, name, wide) for name in up_names]
         widened = activate(self._builder, gate, config.activation)
-        for other in others:
-            widened = self._builder.op.Mul(widened, other)
+        for factor in factors:
+            widened = self._builder.op.Mul(widened, factor)
         wide_rows = self._quantized(widened, wide)
         down = self._writer(wide_rows, f"{layer}{names.down}.weight", wide)
-        return dequantize(self._builder, down, wide_rows, *([rows] if others else []))
+        return dequantize(self._builder, down, wide_rows, *([rows] if factors else []))
 
     def _read(self, x: str, name: str) -> tuple[Rows, Floats]:
         """Return normalized rows of the stream, and the normalization's gain."""
