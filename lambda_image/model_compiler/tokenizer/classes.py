@@ -47,7 +47,7 @@ class TokenizerClass:
     model: str
     #: The special tokens that it has if no file names others.
     tokens: Mapping[str, str]
-    parts: Callable[[Setting], Expected]
+    expected: Callable[[Setting], Expected]
     #: The keys of the tokens around a text; none if those of `tokenizer.json` remain.
     around: tuple[str, ...] = ()
     #: Further special tokens that it has if no file names others.
@@ -200,7 +200,7 @@ def _camembert(setting: Setting) -> Expected:
 _BERT = TokenizerClass(
     model="WordPiece",
     tokens={f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")},
-    parts=_wordpiece,
+    expected=_wordpiece,
     around=("cls_token", "sep_token"),
 )
 _FAIRSEQ = {
@@ -213,10 +213,10 @@ _FAIRSEQ = {
     "mask_token": "<mask>",
 }
 _ROBERTA = TokenizerClass(
-    model="BPE", tokens=_FAIRSEQ, parts=_byte_level, around=("cls_token", "sep_token")
+    model="BPE", tokens=_FAIRSEQ, expected=_byte_level, around=("cls_token", "sep_token")
 )
 _XLM_ROBERTA = TokenizerClass(
-    model="Unigram", tokens=_FAIRSEQ, parts=_xlm_roberta, around=("bos_token", "eos_token")
+    model="Unigram", tokens=_FAIRSEQ, expected=_xlm_roberta, around=("bos_token", "eos_token")
 )
 
 #: The classes by their names without `Fast`.
@@ -240,17 +240,17 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "LongformerTokenizer": _ROBERTA,
     "XLMRobertaTokenizer": _XLM_ROBERTA,
     "CamembertTokenizer": replace(
-        _XLM_ROBERTA, parts=_camembert, extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
+        _XLM_ROBERTA, expected=_camembert, extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
     ),
     "Qwen2Tokenizer": TokenizerClass(
         model="BPE",
         tokens=dict.fromkeys(("unk_token", "eos_token", "pad_token"), "<|endoftext|>"),
-        parts=_qwen2,
+        expected=_qwen2,
     ),
     "GemmaTokenizer": TokenizerClass(
         model="BPE",
         tokens={f"{name}_token": f"<{name}>" for name in ("unk", "bos", "eos", "pad", "mask")},
-        parts=_gemma,
+        expected=_gemma,
     ),
 }
 #: The class of a model if its files name none.

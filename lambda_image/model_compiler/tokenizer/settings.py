@@ -6,8 +6,8 @@ must say the same.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from model_compiler.errors import SourceError, UnsupportedModelError, described
 from model_compiler.files.config import ConfigFile
@@ -26,9 +26,18 @@ from model_compiler.tokenizer.classes import (
 )
 
 Json = Mapping[str, Any]
+#: A part of `tokenizer.json` that is wrong, the rule that it breaks, and its value.
+BrokenRule = tuple[str, str, object]
 
 #: Keys of further special tokens: lists, or objects by name.
 EXTRA = ("additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens")
+#: Keys of `tokenizer_config.json`, and the values with which `tokenizer.json` stays as it is.
+EXPRESSED: Mapping[str, tuple[object, ...]] = {
+    "auto_map": (None,),
+    "init_inputs": ([], None),
+    "split_special_tokens": (False, None),
+    "fix_mistral_regex": (False, None),
+}
 #: Settings that the classes of BERT's kind read.
 OF_BERT = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 
@@ -78,8 +87,8 @@ class _Settings:
         # An export of another family may have any class.
         own = BY_MODEL_TYPE.get(model_type)
         allowed = GENERIC | CLASSES.keys() | (DEFAULTS.keys() & {own})
-        given = own if stated is None else str(stated).removesuffix("Fast")
-        if own is not None and given not in allowed:
+        name = own if stated is None else str(stated).removesuffix("Fast")
+        if own is not None and name not in allowed:
             raise UnsupportedModelError(
                 f"{config.path}, or else config.json: tokenizer_class must be one of "
                 f"{', '.join(sorted(allowed))}, because transformers may build "
@@ -94,18 +103,12 @@ class _Settings:
     def read(self) -> tuple[float | None, dict[str, int]]:
         """Check the files; see `read_settings`."""
         config = self._config
-        config.require("auto_map", None)
-        config.require("init_inputs", [], None)
-        config.require("split_special_tokens", False, None)
-        config.require("fix_mistral_regex", False, None)
+        for key, values in EXPRESSED.items():
+            config.require(key, *values)
         self._check_side()
         self._check_types()
-        self._check_special_tokens()
-        self._check_added_tokens()
-        if self._class:
-            self._check_class(self._class)
-        else:
-            self._check_other_class()
+        for broken in self._broken_rules():
+            raise self._error(*broken)
         config.ignore(frozenset({*OF_BERT, "add_prefix_space"}))
         limit = self._limit()
         config.done("tokenizer_config.json")
@@ -113,12 +116,12 @@ class _Settings:
 
     def build(self, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
         """Return what the class builds from a vocabulary; see `built_document`."""
-        known = self._class
-        if known is None or known.model != "WordPiece":
+        built = self._class
+        if built is None or built.model != "WordPiece":
             return None
         self._tokens = {
             key: _text(value)
-            for key, value in {**known.tokens, **self._stated_tokens(self._token_files())}.items()
+            for key, value in {**built.tokens, **self._stated_tokens(self._token_files())}.items()
             if value is not None
         }
         listed = self._config.optional("added_tokens_decoder")
@@ -130,14 +133,14 @@ class _Settings:
             ]
         else:
             added = [{**token, "id": int(number)} for number, token in listed.items()]
-        parts = known.parts(self._setting)
-        around = [self._tokens[key] for key in known.around]
+        expected = built.expected(self._setting)
+        around = [self._tokens[key] for key in built.around]
         pieces = [{"SpecialToken": {"id": token, "type_id": 0}} for token in around]
         return {
             "version": "1.0",
             "added_tokens": sorted(added, key=lambda token: token["id"]),
-            "normalizer": _first(parts.normalizer[0]),
-            "pre_tokenizer": _first(parts.pre_tokenizer[0]),
+            "normalizer": _first(expected.normalizer[0]),
+            "pre_tokenizer": _first(expected.pre_tokenizer[0]),
             "post_processor": {
                 "type": "TemplateProcessing",
                 "single": [pieces[0], {"Sequence": {"id": "A", "type_id": 0}}, pieces[1]],
@@ -148,7 +151,7 @@ class _Settings:
                 },
             },
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-            "model": {"type": "WordPiece", **_first(parts.model), "vocab": dict(vocabulary)},
+            "model": {"type": "WordPiece", **_first(expected.model), "vocab": dict(vocabulary)},
         }
 
     def _token_files(self) -> list[ConfigFile]:
@@ -193,95 +196,100 @@ class _Settings:
                         f"post_processor's single must be 0; found {json.dumps(piece)}."
                     )
 
-    def _check_special_tokens(self) -> None:
-        """Check that the special tokens, which a text may contain, are added tokens."""
-        found: dict[str, Any] = dict(self._class.tokens) if self._class else {}
+    def _broken_rules(self) -> Iterator[BrokenRule]:
+        """Yield the rules that `tokenizer.json` breaks."""
+        yield from self._missing_tokens()
+        yield from self._other_added_tokens()
+        yield from self._other_parts(self._class) if self._class else self._other_settings()
+
+    def _missing_tokens(self) -> Iterator[BrokenRule]:
+        """Read the special tokens, which a text may contain; all are added tokens."""
+        tokens: dict[str, Any] = dict(self._class.tokens) if self._class else {}
         if padding := self._document.get("padding"):
-            found["pad_token"] = padding.get("pad_token")
+            tokens["pad_token"] = padding.get("pad_token")
         files = self._token_files()
-        found |= self._stated_tokens(files)
+        tokens |= self._stated_tokens(files)
         self._tokens = {
-            key: _text(value) for key, value in found.items() if isinstance(value, str | dict)
+            key: _text(value) for key, value in tokens.items() if isinstance(value, str | dict)
         }
         texts = list(self._tokens.values())
         named = [tokens for file in files for tokens in map(file.optional, EXTRA) if tokens]
-        for tokens in named:
-            texts += map(_text, tokens.values() if isinstance(tokens, dict) else tokens)
+        for extra in named:
+            texts += map(_text, extra.values() if isinstance(extra, dict) else extra)
         if self._class and not named:
             texts += self._class.extra
         for file in files[1:]:
             file.done()
         for text in texts:
             if text not in self._added:
-                self._disagree("added_tokens", f"have the special token {text!r}", None)
+                yield "added_tokens", f"have the special token {text!r}", None
 
-    def _check_added_tokens(self) -> None:
+    def _other_added_tokens(self) -> Iterator[BrokenRule]:
+        """Compare the added tokens with those that the files list."""
         listed = self._config.optional("added_tokens_decoder")
         if listed is None:
             older = self._opened("added_tokens.json")
             for text in older:
                 number = older.optional(text)
                 if self._added.get(text, {}).get("id") != number:
-                    self._disagree("added_tokens", f"have {text!r} with the id {number}", None)
+                    yield "added_tokens", f"have {text!r} with the id {number}", None
             return
         for number, token in listed.items():
-            found = self._added.get(_text(token), {"id": None})
-            if _matching(found) != _matching({**token, "id": int(number)}):
-                self._disagree("added_tokens", f"have {token} with the id {number}", found)
+            added = self._added.get(_text(token), {"id": None})
+            if _matching(added) != _matching({**token, "id": int(number)}):
+                yield "added_tokens", f"have {token} with the id {number}", added
         taken = {*map(_text, listed.values()), *self._tokens.values()}
         for text in self._added:
             if self._class and text not in taken:
-                self._disagree("added_tokens", f"have those of {self._config.path.name}", text)
+                yield "added_tokens", f"have those of {self._config.path.name}", text
 
-    def _check_class(self, known: TokenizerClass) -> None:
-        expected = known.parts(self._setting)
+    def _other_parts(self, built: TokenizerClass) -> Iterator[BrokenRule]:
+        """Compare the parts with those that a class builds."""
+        expected = built.expected(self._setting)
         normalizer = steps(self._document.get("normalizer"))
         before = steps(self._document.get("pre_tokenizer"))
         model = self._document["model"]
-        if _kind(model) != known.model:
-            if self._stated and known is not CLASSES["BertTokenizer"]:
-                self._disagree("model.type", f"be {known.model}", _kind(model))
+        if _kind(model) != built.model:
+            if self._stated and built is not CLASSES["BertTokenizer"]:
+                yield "model.type", f"be {built.model}", _kind(model)
             # transformers 4 applies the settings of BERT's class to any normalizer that has them.
-            if [step.get("type") for step in normalizer] == ["BertNormalizer"]:
-                self._compare("normalizer", normalizer, expected.normalizer)
+            if _types(normalizer) == ["BertNormalizer"]:
+                yield from _other_steps("normalizer", normalizer, expected.normalizer)
             return
-        if known.model == "Unigram":
+        if built.model == "Unigram":
             if not any(join in (*normalizer, *before) for join in JOINS):
-                self._disagree("pre_tokenizer", "have a WhitespaceSplit", before)
+                yield "pre_tokenizer", "have a WhitespaceSplit", before
             # The class takes over the characters' map.
-            start = int(normalizer[:1] != [] and normalizer[0].get("type") == "Precompiled")
+            start = int(_types(normalizer)[:1] == ["Precompiled"])
             normalizer = [step for step in normalizer[start:] if step not in (STRIP, *JOINS)]
             before = [step for step in before if step not in JOINS]
-        self._compare("normalizer", normalizer, expected.normalizer)
-        self._compare("pre_tokenizer", before, expected.pre_tokenizer)
-        self._compare_step("model", model, expected.model)
-        if known.around:
-            wanted = [[self._id(key)] for key in known.around]
-            found = _around(steps(self._document.get("post_processor")))
-            if found != wanted:
-                self._disagree("post_processor", f"put the ids {wanted} around a text", found)
+        yield from _other_steps("normalizer", normalizer, expected.normalizer)
+        yield from _other_steps("pre_tokenizer", before, expected.pre_tokenizer)
+        yield from _other_values("model", model, expected.model)
+        if built.around:
+            ids = [[self._id(key)] for key in built.around]
+            around = _around(steps(self._document.get("post_processor")))
+            if around != ids:
+                yield "post_processor", f"put the ids {ids} around a text", around
 
-    def _check_other_class(self) -> None:
-        """Check the settings of case, accents and spaces of a class that is not known here."""
-        kinds = {
-            step.get("type")
-            for part in ("normalizer", "pre_tokenizer")
-            for step in steps(self._document.get(part))
+    def _other_settings(self) -> Iterator[BrokenRule]:
+        """Compare the settings of case, accents and spaces of a class that is not known here."""
+        normalizer, before = (self._document.get(part) for part in ("normalizer", "pre_tokenizer"))
+        types = _types([*steps(normalizer), *steps(before)])
+        settings = {
+            "do_lower_case": lowercases(normalizer),
+            "keep_accents": "StripAccents" not in types,
+            "split_by_punct": "Punctuation" in types,
         }
-        built = {
-            "do_lower_case": lowercases(self._document.get("normalizer")),
-            "keep_accents": "StripAccents" not in kinds,
-            "split_by_punct": "Punctuation" in kinds,
-        }
-        for key, found in built.items():
-            wanted = self._setting(key, self._defaults.get(key))
+        for key, value in settings.items():
             # The generic classes do not read them.
-            if self._name not in GENERIC and wanted not in (None, found):
-                self._disagree("normalizer and pre_tokenizer", f"have {key} {not found}", found)
+            stated = self._setting(key, self._defaults.get(key))
+            if self._name not in GENERIC and stated not in (None, value):
+                yield "normalizer and pre_tokenizer", f"have {key} {not value}", value
         prefix = self._config.optional("add_prefix_space")
-        for step in steps(self._document.get("pre_tokenizer")):
+        for step in steps(before):
             if prefix is not None and "add_prefix_space" in step:
-                self._compare_step("pre_tokenizer", step, {"add_prefix_space": (prefix,)})
+                yield from _other_values("pre_tokenizer", step, {"add_prefix_space": (prefix,)})
 
     def _setting(self, key: str, default: Any) -> Any:
         """Return a key of `tokenizer_config.json`, or the text or id of a token; see `Setting`."""
@@ -295,29 +303,38 @@ class _Settings:
         number: int | None = self._added.get(self._tokens.get(key, ""), {}).get("id")
         return number
 
-    def _compare(self, part: str, found: Sequence[Json], expected: Sequence[Step]) -> None:
-        kinds = [step.get("type") for step in found]
-        wanted = [step["type"][0] for step in expected]
-        if kinds != wanted:
-            self._disagree(part, f"be {' and '.join(wanted) or 'empty'}", kinds)
-        for step, values in zip(found, expected, strict=True):
-            self._compare_step(part, step, values)
-
-    def _compare_step(self, part: str, step: Json, expected: Step) -> None:
-        for key, values in expected.items():
-            if step.get(key) not in values:
-                self._disagree(f"{part}.{key}", f"be {json.dumps(values[0])}", step.get(key))
-
     def _opened(self, name: str) -> ConfigFile:
         return self._folder.config(name, optional=True)
 
-    def _disagree(self, part: str, rule: str, found: object) -> NoReturn:
+    def _error(self, part: str, rule: str, value: object) -> SourceError:
         maker = f"{self._name} of transformers" if self._class else "transformers"
-        raise SourceError(
+        return SourceError(
             f"{self._folder.path / 'tokenizer.json'}: {part} must {rule}, as {maker} has it from "
-            f"tokenizer_config.json and the files next to it; found {json.dumps(found)}. Save the "
+            f"tokenizer_config.json and the files next to it; found {json.dumps(value)}. Save the "
             "tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
         )
+
+
+def _types(steps: Sequence[Json]) -> list[Any]:
+    return [step.get("type") for step in steps]
+
+
+def _other_steps(
+    part: str, stated: Sequence[Json], expected: Sequence[Step]
+) -> Iterator[BrokenRule]:
+    """Compare the steps of a part with those that a class builds."""
+    types = [step["type"][0] for step in expected]
+    if _types(stated) != types:
+        yield part, f"be {' and '.join(types) or 'empty'}", _types(stated)
+    for step, values in zip(stated, expected, strict=True):
+        yield from _other_values(part, step, values)
+
+
+def _other_values(part: str, step: Json, expected: Step) -> Iterator[BrokenRule]:
+    """Compare the keys of a step with the values that each may have."""
+    for key, values in expected.items():
+        if step.get(key) not in values:
+            yield f"{part}.{key}", f"be {json.dumps(values[0])}", step.get(key)
 
 
 def _text(token: Any) -> str:
