@@ -18,8 +18,9 @@ from tests.model_compiler.goldens.byte_level_folder import (
     tokenizer,
     write_folder,
 )
-from tests.model_compiler.goldens.files import Tensors, normal
+from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.llama_model import HIDDEN, WIDE, projections
+from tests.model_compiler.goldens.random_model import RandomWeights, normal
 
 LAYERS, HEADS, SIGNAL, VECTOR, POSITIONS = 6, 4, 24, 32, 320
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<|image|>", "<|video|>", "<|audio|>")
@@ -145,14 +146,10 @@ def write_embedding_gemma2(
 
 
 def _tensors(config: Mapping[str, Any]) -> Tensors:
-    random = np.random.RandomState(5)
-    tensors = {
-        "embed_tokens.weight": normal(random, config["vocab_size"], HIDDEN, scale=1),
-        "ple.per_layer_model_projection.weight": normal(
-            random, LAYERS * SIGNAL, HIDDEN, scale=HIDDEN**-0.5
-        ),
-        "embedding_projection.weight": normal(random, VECTOR, HIDDEN, scale=HIDDEN**-0.5),
-    }
+    weights = RandomWeights(np.random.RandomState(5), scale=None, gain=0.3)
+    weights.table("embed_tokens", config["vocab_size"], HIDDEN)
+    weights.linear("ple.per_layer_model_projection", LAYERS * SIGNAL, HIDDEN, bias=False)
+    weights.linear("embedding_projection", VECTOR, HIDDEN, bias=False)
     norms = {"norm": HIDDEN, "ple.per_layer_projection_norm": SIGNAL}
     for layer in range(LAYERS):
         name = f"layers.{layer}."
@@ -165,17 +162,17 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
             ("ple_block.per_layer_input_gate", SIGNAL, HIDDEN),
             ("ple_block.per_layer_projection", HIDDEN, SIGNAL),
         ):
-            tensors[f"{name}{part}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
+            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
         norms |= {f"{name}self_attn.{part}_norm": size for part in "qk"}
         norms |= {f"{name}ple_block.post_per_layer_input_norm": HIDDEN}
         norms |= {
             f"{name}{place}_layernorm": HIDDEN
             for place in ("input", "post_attention", "pre_feedforward", "post_feedforward")
         }
-        tensors[f"{name}layer_scalar"] = np.array([0.5 + layer / LAYERS], np.float32)
+        weights[f"{name}layer_scalar"] = np.array([0.5 + layer / LAYERS], np.float32)
     for name, width in norms.items():
-        tensors[f"{name}.weight"] = normal(random, width, scale=0.3, mean=1)
-    return tensors
+        weights.norm(name, width, bias=False)
+    return weights
 
 
 def _config() -> dict[str, Any]:

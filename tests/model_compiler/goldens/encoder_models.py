@@ -1,11 +1,6 @@
-"""Small random encoders of BERT's kind, and the token ids that go through them.
+"""Small random encoders of BERT's kind, and the token ids that go through them."""
 
-The weights come from a seeded generator, so that the script that makes golden values and the tests
-that are held to them build the same folders.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
-from tests.model_compiler.goldens import files
 from tests.model_compiler.goldens.files import Tensors, respelled, write_json
+from tests.model_compiler.goldens.random_model import RandomWeights
 from tests.model_compiler.goldens.tiny_models import (
     HEADS,
     HIDDEN,
@@ -335,29 +330,26 @@ def sequences() -> list[npt.NDArray[np.int64]]:
 
 
 def _tensors(family: str, config: dict[str, Any]) -> Tensors:
-    normal = partial(files.normal, np.random.default_rng(len(family)))
+    weights = RandomWeights(len(family))
     if family == "t5":
-        return _t5_tensors(config, normal)
+        return _t5_tensors(config, weights)
     width = config.get("embedding_size", HIDDEN)
-    words = normal(len(TOKENS), width, scale=1)
-    tensors: Tensors = {"embeddings.word_embeddings.weight": words}
+    weights.table("embeddings.word_embeddings", len(TOKENS), width)
     if family not in ROTARY:
-        positions = normal(config["max_position_embeddings"], width, scale=0.5)
-        tensors["embeddings.position_embeddings.weight"] = positions
-    tensors["embeddings.LayerNorm.weight"] = normal(width, mean=1)
-    tensors["embeddings.LayerNorm.bias"] = normal(width)
-    if config.get("type_vocab_size"):
-        types = normal(config["type_vocab_size"], width)
-        tensors["embeddings.token_type_embeddings.weight"] = types
-    if config.get("use_task_id"):
-        tasks = normal(config["task_type_vocab_size"], width)
-        tensors["embeddings.task_type_embeddings.weight"] = tasks
+        rows = config["max_position_embeddings"]
+        weights.table("embeddings.position_embeddings", rows, width, scale=0.5)
+    weights.norm("embeddings.LayerNorm", width)
+    for name, rows in (
+        ("token_type", config.get("type_vocab_size")),
+        ("task_type", config.get("use_task_id") and config["task_type_vocab_size"]),
+    ):
+        if rows:
+            weights.table(f"embeddings.{name}_embeddings", rows, width, scale=0.1)
     widening, always = WIDENING.get(family, ("", False))
     if always or width != HIDDEN:
-        tensors[f"{widening}.weight"] = normal(HIDDEN, width, scale=0.3)
-        tensors[f"{widening}.bias"] = normal(HIDDEN)
+        weights.linear(widening, HIDDEN, width)
     if family == "mpnet":
-        tensors["encoder.relative_attention_bias.weight"] = normal(32, HEADS, scale=1)
+        weights.table("encoder.relative_attention_bias", 32, HEADS)
     layer, linear, norms = LAYER_NAMES[family]
     wide = config.get("intermediate_size", WIDE)
     sizes = [(HIDDEN, HIDDEN)] * 4 + [(wide, HIDDEN), (HIDDEN, wide), (wide, HIDDEN)]
@@ -365,23 +357,18 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     for number in range(config.get("num_hidden_groups", layers)):
         name = layer.format(number)
         for part, (outputs, inputs) in zip(linear, sizes, strict=False):
-            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
-            if part.startswith(ROTARY.get(family, "")):
-                tensors[f"{name}{part}.bias"] = normal(outputs)
+            biased = part.startswith(ROTARY.get(family, ""))
+            weights.linear(f"{name}{part}", outputs, inputs, bias=biased)
         for part in norms:
-            tensors[f"{name}{part}.weight"] = normal(HIDDEN, mean=1)
-            tensors[f"{name}{part}.bias"] = normal(HIDDEN)
-    return tensors
+            weights.norm(f"{name}{part}", HIDDEN)
+    return weights
 
 
-def _t5_tensors(config: dict[str, Any], normal: Callable[..., npt.NDArray[Any]]) -> Tensors:
+def _t5_tensors(config: dict[str, Any], weights: RandomWeights) -> Tensors:
     inner, block = config["num_heads"] * config["d_kv"], "encoder.block.{}.layer."
-    bias = f"{block.format(0)}0.SelfAttention.relative_attention_bias.weight"
-    tensors: Tensors = {
-        "shared.weight": normal(len(TOKENS), HIDDEN, scale=1),
-        bias: normal(32, HEADS, scale=1),
-        "encoder.final_layer_norm.weight": normal(HIDDEN, mean=1),
-    }
+    weights.table("shared", len(TOKENS), HIDDEN)
+    weights.table(f"{block.format(0)}0.SelfAttention.relative_attention_bias", 32, HEADS)
+    weights.norm("encoder.final_layer_norm", HIDDEN, bias=False)
     up = ["wi"] if config["feed_forward_proj"] == "relu" else ["wi_0", "wi_1"]
     for number in range(config["num_layers"]):
         name = block.format(number)
@@ -391,7 +378,7 @@ def _t5_tensors(config: dict[str, Any], normal: Callable[..., npt.NDArray[Any]])
             *((f"1.DenseReluDense.{part}", WIDE, HIDDEN) for part in up),
             ("1.DenseReluDense.wo", HIDDEN, WIDE),
         ):
-            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
+            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
         for part in "01":
-            tensors[f"{name}{part}.layer_norm.weight"] = normal(HIDDEN, mean=1)
-    return tensors
+            weights.norm(f"{name}{part}.layer_norm", HIDDEN, bias=False)
+    return weights

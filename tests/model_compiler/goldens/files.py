@@ -108,16 +108,6 @@ def post_processor(
     }
 
 
-def normal(
-    random: np.random.RandomState | np.random.Generator,
-    *shape: int,
-    scale: float = 0.1,
-    mean: float = 0.0,
-) -> npt.NDArray[np.float32]:
-    """Return random values, which are the same with every version of numpy."""
-    return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
-
 def respelled(
     tensors: Tensors, names: Mapping[str, str], joined: Mapping[str, Sequence[str]]
 ) -> Tensors:

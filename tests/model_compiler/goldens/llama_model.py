@@ -18,7 +18,8 @@ from tests.model_compiler.goldens.byte_level_folder import (
     tokenizer,
     write_folder,
 )
-from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json, normal
+from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
+from tests.model_compiler.goldens.random_model import RandomWeights, normal
 
 HIDDEN, LAYERS, HEADS, SHARED, HEAD, WIDE, POSITIONS = 48, 3, 6, 3, 16, 64, 320
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -212,21 +213,21 @@ def projections(queries: int, keys: int) -> Sequence[tuple[str, int, int]]:
 
 
 def _tensors(config: Mapping[str, Any]) -> Tensors:
-    random = np.random.RandomState(5)
+    weights = RandomWeights(np.random.RandomState(5), scale=None, gain=0.3)
     head = config.get("head_dim", HIDDEN // HEADS)
     queries, keys = HEADS * head, config.get("num_key_value_heads", HEADS) * head
-    tensors = {"embed_tokens.weight": normal(random, config["vocab_size"], HIDDEN, scale=1)}
+    weights.table("embed_tokens", config["vocab_size"], HIDDEN)
     norms = {"norm": HIDDEN}
     for layer in range(LAYERS):
         name = f"layers.{layer}."
         for part, outputs, inputs in projections(queries, keys):
-            tensors[f"{name}{part}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
+            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
         if config["model_type"] == "qwen2":
             for part, outputs in (("q", queries), ("k", keys), ("v", keys)):
-                tensors[f"{name}self_attn.{part}_proj.bias"] = normal(random, outputs, scale=0.5)
+                weights.draw(f"{name}self_attn.{part}_proj.bias", outputs, scale=0.5)
         if config["model_type"] == "qwen3":
             norms |= {f"{name}self_attn.{part}_norm": head for part in "qk"}
         norms |= {f"{name}{part}_layernorm": HIDDEN for part in ("input", "post_attention")}
     for name, width in norms.items():
-        tensors[f"{name}.weight"] = normal(random, width, scale=0.3, mean=1)
-    return tensors
+        weights.norm(name, width, bias=False)
+    return weights

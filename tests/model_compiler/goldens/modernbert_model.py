@@ -17,7 +17,8 @@ from tests.model_compiler.goldens.byte_level_folder import (
     tokenizer,
     write_folder,
 )
-from tests.model_compiler.goldens.files import Tensors, normal
+from tests.model_compiler.goldens.files import Tensors
+from tests.model_compiler.goldens.random_model import RandomWeights
 
 HIDDEN, LAYERS, HEADS, WIDE, WINDOW, POSITIONS = 48, 7, 3, 64, 16, 320
 SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
@@ -87,31 +88,24 @@ def write_modernbert(
 
 
 def _tensors(config: Mapping[str, Any]) -> Tensors:
-    random = np.random.RandomState(3)
-    shapes: dict[str, tuple[int, int]] = {}
+    weights = RandomWeights(np.random.RandomState(3), scale=None, shift=0.2, gain=0.3)
+    weights.table("embeddings.tok_embeddings", config["vocab_size"], HIDDEN)
     norms = ["embeddings.norm", "final_norm"]
     for layer in range(LAYERS):
         name = f"layers.{layer}."
-        shapes |= {
-            f"{name}attn.Wqkv": (3 * HIDDEN, HIDDEN),
-            f"{name}attn.Wo": (HIDDEN, HIDDEN),
-            f"{name}mlp.Wi": (2 * WIDE, HIDDEN),
-            f"{name}mlp.Wo": (HIDDEN, WIDE),
-        }
+        for part, outputs, inputs in (
+            ("attn.Wqkv", 3 * HIDDEN, HIDDEN),
+            ("attn.Wo", HIDDEN, HIDDEN),
+            ("mlp.Wi", 2 * WIDE, HIDDEN),
+            ("mlp.Wo", HIDDEN, WIDE),
+        ):
+            biased = config["attention_bias" if part.startswith("attn.") else "mlp_bias"]
+            weights.linear(f"{name}{part}", outputs, inputs, bias=biased)
         norms += [f"{name}attn_norm"] if layer else []
         norms.append(f"{name}mlp_norm")
-    tensors = {
-        "embeddings.tok_embeddings.weight": normal(random, config["vocab_size"], HIDDEN, scale=1)
-    }
-    for name, (outputs, inputs) in shapes.items():
-        tensors[f"{name}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
-        if config["attention_bias" if "attn." in name else "mlp_bias"]:
-            tensors[f"{name}.bias"] = normal(random, outputs, scale=0.2)
-    for name in norms:
-        tensors[f"{name}.weight"] = normal(random, HIDDEN, scale=0.3, mean=1)
-        if config["norm_bias"]:
-            tensors[f"{name}.bias"] = normal(random, HIDDEN, scale=0.2)
-    return tensors
+    for norm in norms:
+        weights.norm(norm, HIDDEN, bias=config["norm_bias"])
+    return weights
 
 
 def _config() -> dict[str, Any]:

@@ -8,21 +8,25 @@ shares by their sum if `moe_normalize_expert_weights` is true.
 """
 
 import json
-import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from tests.model_compiler.goldens import files
-from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.nomic_bert_model import OWN
+from tests.model_compiler.goldens.random_model import (
+    Array,
+    Definition,
+    RandomWeights,
+    gelu,
+    mean_of_length_1,
+    softmax,
+)
 from tests.model_compiler.goldens.tiny_models import HIDDEN, WIDE, write_model
 
-Array = npt.NDArray[np.float64]
 LAYERS, HEADS, BASE, EPSILON = 4, 4, 10000, 1e-5
 #: The settings of nomic-embed-text-v2-moe that differ from v1.5's, with the small sizes.
 MOE: dict[str, Any] = {
@@ -70,60 +74,44 @@ def write_weights(folder: Path, *, twins: bool = False) -> None:
     """Write the weights of the folder's `config.json`; see `write_moe`."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     hidden, wide, layers = config["n_embd"], config["n_inner"], config["n_layer"]
-    normal = partial(files.normal, np.random.default_rng(11), scale=0.2)
-    tensors: Tensors = {
-        "embeddings.word_embeddings.weight": normal(config["vocab_size"], hidden, scale=1),
-        "embeddings.token_type_embeddings.weight": normal(1, hidden),
-    }
+    weights = RandomWeights(11, scale=0.2, shift=0.2)
+    weights.table("embeddings.word_embeddings", config["vocab_size"], hidden)
+    weights.table("embeddings.token_type_embeddings", 1, hidden, scale=0.2)
     norms, experts = ["emb_ln"], config["num_experts"]
     for number in range(layers):
         layer = f"encoder.layers.{number}."
         sizes = {"attn.Wqkv": (3 * hidden, hidden), "attn.out_proj": (hidden, hidden)}
         if _has_experts(config, number):
-            router = normal(experts, hidden, scale=1)
-            tensors[f"{layer}mlp.router.layer.weight"] = router
+            router = f"{layer}mlp.router.layer"
+            weights.linear(router, experts, hidden, scale=1, bias=False)
             if twins:
-                router[1::2] = router[::2]
+                weights[f"{router}.weight"][1::2] = weights[f"{router}.weight"][::2]
             for part in ("w1", "w2"):
-                tensors[f"{layer}mlp.experts.mlp.{part}"] = normal(experts * wide, hidden)
-            tensors[f"{layer}mlp.experts.bias"] = normal(hidden)
+                weights.draw(f"{layer}mlp.experts.mlp.{part}", experts * wide, hidden, scale=0.2)
+            weights.draw(f"{layer}mlp.experts.bias", hidden, scale=0.2)
         else:
             sizes |= {"mlp.fc1": (wide, hidden), "mlp.fc2": (hidden, wide)}
         for name, (outputs, inputs) in sizes.items():
-            tensors[f"{layer}{name}.weight"] = normal(outputs, inputs)
-            tensors[f"{layer}{name}.bias"] = normal(outputs)
+            weights.linear(f"{layer}{name}", outputs, inputs)
         norms += [f"{layer}norm1", f"{layer}norm2"]
     for norm in norms:
-        tensors[f"{norm}.weight"] = normal(hidden, scale=0.1, mean=1)
-        tensors[f"{norm}.bias"] = normal(hidden, scale=0.1)
-    save_file(tensors, folder / "model.safetensors")
+        weights.draw(f"{norm}.weight", hidden, mean=1)
+        weights.draw(f"{norm}.bias", hidden)
+    save_file(weights, folder / "model.safetensors")
 
 
 def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
     """Return the mean of the last hidden states of one text, float64 [HIDDEN], of length 1."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    weights = {
-        name: tensor.astype(np.float64)
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
-
-    def linear(value: Array, name: str) -> Array:
-        return value @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-    def norm(value: Array, name: str) -> Array:
-        centered = value - value.mean(axis=-1, keepdims=True)
-        scaled = centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + EPSILON)
-        return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-
-    def gelu(value: Array) -> Array:
-        return value * (1 + np.vectorize(math.erf)(value / math.sqrt(2))) / 2
+    model = Definition(folder, heads=HEADS, epsilon=EPSILON)
+    weights = model.weights
 
     def mixture(value: Array, layer: str) -> Array:
         w1, w2 = (
             weights[f"{layer}mlp.experts.mlp.{part}"].reshape(-1, WIDE, HIDDEN)
             for part in ("w1", "w2")
         )
-        shares = _softmax(value @ weights[f"{layer}mlp.router.layer.weight"].T)
+        shares = softmax(value @ weights[f"{layer}mlp.router.layer.weight"].T)
         result = np.tile(weights[f"{layer}mlp.experts.bias"], (len(value), 1))
         for token, row in enumerate(shares):
             chosen = np.argsort(-row.round(12), kind="stable")[: config["moe_top_k"]]
@@ -144,30 +132,21 @@ def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
         )
 
     words = weights["embeddings.word_embeddings.weight"][ids]
-    x = norm(words + weights["embeddings.token_type_embeddings.weight"][0], "emb_ln")
+    x = model.norm(words + weights["embeddings.token_type_embeddings.weight"][0], "emb_ln")
     for number in range(LAYERS):
         layer = f"encoder.layers.{number}."
-        query, key, value = (
-            part.reshape(len(ids), HEADS, size).swapaxes(0, 1)
-            for part in np.split(linear(x, f"{layer}attn.Wqkv"), 3, axis=-1)
-        )
-        scores = rotated(query) @ rotated(key).swapaxes(1, 2) / math.sqrt(size)
-        mixed = (_softmax(scores) @ value).swapaxes(0, 1).reshape(len(ids), HIDDEN)
-        x = norm(x + linear(mixed, f"{layer}attn.out_proj"), f"{layer}norm1")
+        projected = np.split(model.linear(x, f"{layer}attn.Wqkv"), 3, axis=-1)
+        query, key, value = map(model.by_head, projected)
+        mixed = model.attend(rotated(query), rotated(key), value)
+        x = model.norm(x + model.linear(mixed, f"{layer}attn.out_proj"), f"{layer}norm1")
         if _has_experts(config, number):
-            x = norm(x + mixture(x, layer), f"{layer}norm2")
+            added = mixture(x, layer)
         else:
-            wide = gelu(linear(x, f"{layer}mlp.fc1"))
-            x = norm(x + linear(wide, f"{layer}mlp.fc2"), f"{layer}norm2")
-    vector: Array = x.mean(axis=0)
-    return vector / np.linalg.norm(vector)
+            added = model.linear(gelu(model.linear(x, f"{layer}mlp.fc1")), f"{layer}mlp.fc2")
+        x = model.norm(x + added, f"{layer}norm2")
+    return mean_of_length_1(x)
 
 
 def _has_experts(config: dict[str, Any], layer: int) -> bool:
     every = config["moe_every_n_layers"]
     return every > 0 and layer % every == 1
-
-
-def _softmax(value: Array) -> Array:
-    powers = np.exp(value - value.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)

@@ -16,7 +16,6 @@ from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
 from tests.model_compiler.goldens.files import (
     Tensors,
     edit_json,
-    normal,
     read_json,
     write_json,
     write_model_settings,
@@ -24,6 +23,7 @@ from tests.model_compiler.goldens.files import (
 )
 from tests.model_compiler.goldens.llama_model import SPECIALS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
+from tests.model_compiler.goldens.random_model import normal
 from tests.model_compiler.goldens.tiny_models import ENCODER, write_model
 
 QUERY = "parse the date"

@@ -15,13 +15,13 @@ from safetensors.numpy import load_file, save_file
 from tests.model_compiler.goldens.files import (
     Tensors,
     edit_json,
-    normal,
     read_json,
     write_json,
     write_model_settings,
     write_modules,
     write_router_files,
 )
+from tests.model_compiler.goldens.random_model import normal
 from tests.model_compiler.goldens.reranker_models import PASSAGES, write_reranker
 
 TEXTS = (*PASSAGES, "the time of the date and the world " * 12)

@@ -1,19 +1,13 @@
-"""Small random models as sentence-transformers folders: a family's traits in a few kilobytes.
-
-The weights come from a seeded generator, so that the script that makes golden values and the tests
-that are held to them build the same folders.
-"""
+"""Small random models as sentence-transformers folders: a family's traits in a few kilobytes."""
 
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from tests.model_compiler.goldens import files
 from tests.model_compiler.goldens.files import (
     POOLING_KEYS,
     Tensors,
@@ -25,6 +19,7 @@ from tests.model_compiler.goldens.files import (
     write_modules,
     write_router_files,
 )
+from tests.model_compiler.goldens.random_model import RandomWeights
 
 HIDDEN, LAYERS, HEADS, WIDE, POSITIONS = 32, 2, 4, 64, 40
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -153,33 +148,22 @@ def write_vocabulary(folder: Path, **settings: Any) -> Path:
 
 def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
     """Return random weights of a BERT, float32, under the names of transformers' BertModel."""
-    normal = partial(files.normal, np.random.default_rng(seed))
+    weights = RandomWeights(seed)
     hidden, wide = config["hidden_size"], config["intermediate_size"]
-    tensors: Tensors = {
-        "embeddings.word_embeddings.weight": normal(config["vocab_size"], hidden, scale=1),
-        "embeddings.position_embeddings.weight": normal(config["max_position_embeddings"], hidden),
-        "embeddings.token_type_embeddings.weight": normal(config["type_vocab_size"], hidden),
-        "embeddings.LayerNorm.weight": normal(hidden, mean=1),
-        "embeddings.LayerNorm.bias": normal(hidden),
-        "pooler.dense.weight": normal(hidden, hidden),
-        "pooler.dense.bias": normal(hidden),
-    }
+    weights.table("embeddings.word_embeddings", config["vocab_size"], hidden)
+    for name, key in (("position", "max_position_embeddings"), ("token_type", "type_vocab_size")):
+        weights.table(f"embeddings.{name}_embeddings", config[key], hidden, scale=0.1)
+    weights.norm("embeddings.LayerNorm", hidden)
+    weights.linear("pooler.dense", hidden, hidden, scale=0.1)
     for layer in range(config["num_hidden_layers"]):
         name = f"encoder.layer.{layer}."
-        for part, outputs, inputs in (
-            ("attention.self.query", hidden, hidden),
-            ("attention.self.key", hidden, hidden),
-            ("attention.self.value", hidden, hidden),
-            ("attention.output.dense", hidden, hidden),
-            ("intermediate.dense", wide, hidden),
-            ("output.dense", hidden, wide),
-        ):
-            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
-            tensors[f"{name}{part}.bias"] = normal(outputs)
-        for part in ("attention.output.LayerNorm", "output.LayerNorm"):
-            tensors[f"{name}{part}.weight"] = normal(hidden, mean=1)
-            tensors[f"{name}{part}.bias"] = normal(hidden)
-    return tensors
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            weights.linear(f"{name}attention.{part}", hidden, hidden)
+        weights.linear(f"{name}intermediate.dense", wide, hidden)
+        weights.linear(f"{name}output.dense", hidden, wide)
+        weights.norm(f"{name}attention.output.LayerNorm", hidden)
+        weights.norm(f"{name}output.LayerNorm", hidden)
+    return weights
 
 
 def _config() -> dict[str, Any]:
