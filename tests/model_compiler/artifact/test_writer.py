@@ -175,7 +175,7 @@ def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder, tmp_path):
         compile.compile_model(
             find_source({str(tiny_folder)!r}),
             Path({str(output)!r}),
-            compile.Options(thresholds=None, progress=False),
+            compile.CompileOptions(thresholds=None, progress=False),
         )
         """
     )
