@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
@@ -146,12 +146,12 @@ class Repository:
         # The endpoint is the caller's own registry's, and the token holds for all that it may use.
         url = re.sub(r"^https://[0-9]{12}\.", f"https://{place.account}.", data["proxyEndpoint"])
         authorization = f"Basic {data['authorizationToken']}"
-        self._client = httpx.Client(
+        self._client = httpx2.Client(
             base_url=f"{url}/v2/{place.name}/",
             # Without an encoding, the content is the bytes that the digest is of.
             headers={"Authorization": authorization, "Accept-Encoding": "identity"},
-            timeout=httpx.Timeout(60),
-            # ECR sends the client to S3 for a layer. httpx sends no Authorization there.
+            timeout=httpx2.Timeout(60),
+            # ECR sends the client to S3 for a layer. httpx2 sends no Authorization there.
             follow_redirects=True,
         )
 
@@ -159,7 +159,7 @@ class Repository:
         """Return the image of a digest; None without the image or the repository."""
         accepted = ", ".join(_MANIFESTS + _INDEXES)
         answer = self._send("GET", f"manifests/{digest}", headers={"Accept": accepted})
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        if answer.status_code == httpx2.codes.NOT_FOUND:
             return None
         self._check(answer)
         manifest, media_type = answer.content, answer.headers["content-type"]
@@ -179,7 +179,7 @@ class Repository:
         """Return whether the repository has a manifest by this tag or digest."""
         accepted = ", ".join(_MANIFESTS)
         answer = self._send("HEAD", f"manifests/{reference}", headers={"Accept": accepted})
-        if answer.status_code != httpx.codes.NOT_FOUND:
+        if answer.status_code != httpx2.codes.NOT_FOUND:
             self._check(answer)
         return answer.is_success
 
@@ -215,7 +215,7 @@ class Repository:
                 location = self._client.base_url.join(started.headers["location"])
                 content = download.iter_raw(_CHUNK)
                 sent = self._client.patch(location, content=content, headers=_BYTES)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise ValueError(
                 f"the copy from {source.place.uri} to {self.place.uri} broke off: {error}; the "
                 "same command continues it"
@@ -225,13 +225,13 @@ class Repository:
         # A query, such as an upload's state, is kept.
         self._check(self._send("PUT", str(location.copy_merge_params({"digest": digest}))))
 
-    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **options: Any) -> httpx2.Response:
         try:
             return self._client.request(method, path, **options)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise ValueError(f"{self.place.uri} could not be reached: {error}") from None
 
-    def _check(self, answer: httpx.Response) -> None:
+    def _check(self, answer: httpx2.Response) -> None:
         if answer.is_success:
             return
         answer.read()

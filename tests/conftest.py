@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import botocore.session
-import httpx
+import httpx2
 import pytest
 from botocore.loaders import create_loader
 from hypothesis import HealthCheck, settings
@@ -68,14 +68,14 @@ def few_texts_decide_on_tables() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def large_files_are_read_once() -> Iterator[None]:
-    """Share what each session of botocore and each client of httpx would read for itself.
+    """Share what each session of botocore and each client of httpx2 would read for itself.
 
     They are megabytes of JSON about AWS's services, and the certificates that are trusted.
     """
-    trusted = functools.cache(httpx.create_ssl_context)
+    trusted = functools.cache(httpx2.create_ssl_context)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", functools.cache(create_loader))
-        patch.setattr("httpx._transports.default.create_ssl_context", trusted)
+        patch.setattr("httpx2._transports.default.create_ssl_context", trusted)
         yield
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 
 
 @contextlib.contextmanager
@@ -59,8 +59,8 @@ def running(
 
 def answers(url: str) -> bool:
     """Return whether a URL of this machine answers with success."""
-    with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(url, timeout=2, trust_env=False).is_success
+    with contextlib.suppress(httpx2.HTTPError):
+        return httpx2.get(url, timeout=2, trust_env=False).is_success
     return False
 
 

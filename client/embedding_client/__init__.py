@@ -1,7 +1,7 @@
 """The signed client for embedding endpoints on AWS Lambda.
 
 Each name is imported from its module on first use, so that `embed --help` and programs that need
-only `SigV4Auth` do not import numpy, httpx and botocore.
+only `SigV4Auth` do not import numpy, httpx2 and botocore.
 """
 
 from importlib import import_module

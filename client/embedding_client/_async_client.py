@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 import anyio
-import httpx
+import httpx2
 import numpy.typing as npt
 from anyio.abc import TaskGroup
 
@@ -35,15 +35,17 @@ from embedding_client.errors import ConfigurationError, UnreachableError
 _T = TypeVar("_T")
 
 
-class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
+class AsyncEmbeddingClient(BaseClient[httpx2.AsyncClient]):
     """The asynchronous `EmbeddingClient`, with the same arguments.
 
     Use it as an asynchronous context manager. Without one, call `aclose`; `iter_embed` and
     `iter_parts` are then not available, because their requests run in the context's tasks.
     """
 
+    _http_type = httpx2.AsyncClient
+
     def _open(self) -> None:
-        self._http = self._given_http or httpx.AsyncClient(**self._own_http)
+        self._http = self._given_http or httpx2.AsyncClient(**self._own_http)
         self._closed = False
         self._context = AsyncExitStack()
         self._tasks: TaskGroup | None = None

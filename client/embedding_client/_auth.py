@@ -1,9 +1,9 @@
-"""AWS Signature Version 4 as an `httpx.Auth`, for Function URLs with IAM auth.
+"""AWS Signature Version 4 as an `httpx2.Auth`, for Function URLs with IAM auth.
 
-It works with every client built on httpx or httpx2, sync and async:
+It works with every client built on httpx2 or httpx, sync and async:
 
-    httpx.Client(auth=SigV4Auth())
-    OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx.Client(auth=SigV4Auth()))
+    httpx2.Client(auth=SigV4Auth())
+    OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx2.Client(auth=SigV4Auth()))
 
 botocore finds and refreshes the credentials (environment, profiles, SSO, roles, instance metadata).
 The region comes from the URL.
@@ -11,7 +11,7 @@ The region comes from the URL.
 API keys are for an API in front of an endpoint and for the server:
 
 EmbeddingClient(url, api_key=key)
-OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx.Client(auth=ApiKeyAuth(key)))
+OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx2.Client(auth=ApiKeyAuth(key)))
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 import anyio.to_thread
 import botocore.session
-import httpx
+import httpx2
 from botocore.auth import SigV4Auth as _BotocoreSigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
@@ -32,12 +32,12 @@ from botocore.exceptions import BotoCoreError
 
 from embedding_client.errors import ConfigurationError, CredentialsError
 
-try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
-    from httpx2 import Auth as _Httpx2Auth
+try:  # An SDK that is built on httpx, such as Cohere's, takes an `httpx.Client` with this auth.
+    from httpx import Auth as _HttpxAuth
 except ImportError:
 
-    class _Httpx2Auth:  # type: ignore[no-redef]
-        """A placeholder without httpx2."""
+    class _HttpxAuth:  # type: ignore[no-redef]
+        """A placeholder without httpx."""
 
 
 #: The hosts of this machine.
@@ -53,7 +53,7 @@ _LOCAL_CREDENTIALS = Credentials("local", "local")
 _LOCAL_REGION = "us-east-1"
 
 
-class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
+class SigV4Auth(httpx2.Auth, _HttpxAuth):  # type: ignore[misc]  # two types of requests
     """Signs requests to Function URLs.
 
     It signs requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to Lambda's API, to this
@@ -272,7 +272,7 @@ def _encode(text: str) -> str:
 _BEARER = re.compile(r"(?:^|,)\s*bearer(?:\s|,|$)", re.IGNORECASE)
 
 
-class ApiKeyAuth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
+class ApiKeyAuth(httpx2.Auth, _HttpxAuth):  # type: ignore[misc]  # two types of requests
     """Sends an API key with each request.
 
     It is sent as `x-api-key`, as API Gateway takes it, until an answer asks for a bearer token
@@ -288,7 +288,7 @@ class ApiKeyAuth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of
             `ConfigurationError` if their URL is neither HTTPS nor on this machine.
     """
 
-    #: httpx reads a body before the flow starts, so that it can be sent again.
+    #: httpx2 reads a body before the flow starts, so that it can be sent again.
     requires_request_body = True
 
     def __init__(self, key: str, *, allow_plain_http: bool = False) -> None:

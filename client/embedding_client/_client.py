@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
-import httpx
+import httpx2
 import numpy.typing as npt
 
 from embedding_client._flows import (
@@ -28,7 +28,7 @@ from embedding_client.errors import ConfigurationError, UnreachableError
 _T = TypeVar("_T")
 
 
-class EmbeddingClient(BaseClient[httpx.Client]):
+class EmbeddingClient(BaseClient[httpx2.Client]):
     """Sends signed requests to an embedding endpoint.
 
     Use it as a context manager, or call `close`. Threads may share a client. Make it after a fork:
@@ -56,6 +56,8 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         retries: The retry policy.
         http_client: Your own HTTP client (for proxies or certificates). Its `auth` is not used.
     """
+
+    _http_type = httpx2.Client
 
     def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length.
@@ -237,7 +239,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         self.close()
 
     def _open(self) -> None:
-        self._http = self._given_http or httpx.Client(**self._own_http)
+        self._http = self._given_http or httpx2.Client(**self._own_http)
         self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="embedding-client")
         self._closed = threading.Event()
         #: The process that has sent requests, in whose threads and connections they are.
@@ -305,7 +307,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         return UnreachableError(f"The client for {self._flows.target.name} is closed.")
 
 
-def _release(process: int, pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
+def _release(process: int, pool: ThreadPoolExecutor, http: httpx2.Client | None) -> None:
     if process == os.getpid():
         pool.shutdown(wait=False, cancel_futures=True)
         if http is not None:

@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 from typing import Any, Self
 
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -108,7 +108,7 @@ class _Endpoint:
 
     def __init__(self, url: str, args: argparse.Namespace) -> None:
         self.url = check_url(url, allow_plain_http=args.allow_plain_http)
-        self._http = httpx.Client(auth=auth_for(self.url, args), timeout=TIMEOUT)
+        self._http = httpx2.Client(auth=auth_for(self.url, args), timeout=TIMEOUT)
         self.vectors: list[list[float]] = []
         self.milliseconds: list[float] = []
 
@@ -144,8 +144,8 @@ class _Endpoint:
             ) from error
         self.vectors.append(vector)
 
-    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **more: Any) -> httpx2.Response:
         try:
             return self._http.request(method, self.url + path, **more)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise UnreachableError(f"{self.url} did not respond: {error}") from error

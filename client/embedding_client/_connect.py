@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import LOOPBACK, read_key
@@ -69,7 +69,7 @@ class _Announced(RetryPolicy):
         return seconds
 
 
-def auth_for(url: str, args: argparse.Namespace) -> httpx.Auth:
+def auth_for(url: str, args: argparse.Namespace) -> httpx2.Auth:
     """Return what authenticates requests to a URL, by the arguments."""
     return choose_auth(
         UrlTarget(url),

@@ -1,8 +1,8 @@
 """The logic of each API call, without I/O, shared by the blocking and the asynchronous client.
 
-A call is a generator that yields the requests to send, as httpx's `Auth.auth_flow` does. The client
-that drives it waits for `delay` seconds, sends the request, and sends the response back into the
-generator, or throws the transport error into it. The generator returns the result of the call.
+A call is a generator that yields the requests to send, as httpx2's `Auth.auth_flow` does. The
+client that drives it waits for `delay` seconds, sends the request, and sends the response back into
+the generator, or throws the transport error into it. The generator returns the result of the call.
 """
 
 import random
@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -113,11 +113,11 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 _T = TypeVar("_T")
 
 #: Enough for a cold start and a full batch. Lambda ends a request at the function's timeout.
-TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-#: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
-TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
+TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
+#: The exceptions of httpx2 to throw into a flow. They may be temporary, so the flow decides.
+TRANSPORT_ERRORS = (httpx2.TransportError, httpx2.DecodingError)
 
-Flow = Generator[EndpointRequest, httpx.Response, _T]
+Flow = Generator[EndpointRequest, httpx2.Response, _T]
 
 
 class EmbeddingFlows:
@@ -263,7 +263,7 @@ class EmbeddingFlows:
 
     def _exchange(
         self, method: str, path: str, body: bytes | None = None, *, count: int = 1
-    ) -> Flow[httpx.Response]:
+    ) -> Flow[httpx2.Response]:
         """Send a request until a response is final or the attempts are used up."""
         attempt, delay = 0, 0.0
         while True:
@@ -294,6 +294,8 @@ _Http = TypeVar("_Http")
 class BaseClient(Generic[_Http]):
     """The common part of both clients. `EmbeddingClient` documents the arguments."""
 
+    _http_type: type[_Http]
+
     def __init__(
         self,
         url: str | None = None,
@@ -301,7 +303,7 @@ class BaseClient(Generic[_Http]):
         function: str | None = None,
         endpoint_url: str | None = None,
         region: str | None = None,
-        auth: httpx.Auth | None = None,
+        auth: httpx2.Auth | None = None,
         api_key: str | None = None,
         allow_plain_http: bool = False,
         vector_space: str | None = None,
@@ -334,11 +336,17 @@ class BaseClient(Generic[_Http]):
             target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
         )
         self._concurrency = concurrency
+        if http_client is not None and not isinstance(http_client, self._http_type):
+            kind = type(http_client)
+            raise ConfigurationError(
+                f"http_client must be an httpx2.{self._http_type.__name__}; found "
+                f"{kind.__module__}.{kind.__qualname__}, a class of another library."
+            )
         self._given_http = http_client
         #: The arguments of an HTTP client of its own.
         self._own_http: dict[str, Any] = {
             "timeout": TIMEOUT,
-            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+            "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=concurrency),
         }
         self._open()
 

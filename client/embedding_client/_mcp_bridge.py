@@ -9,7 +9,7 @@ import json
 import sys
 from typing import IO, Any
 
-import httpx
+import httpx2
 
 from embedding_client._connect import auth_for
 from embedding_client._flows import TIMEOUT
@@ -26,12 +26,12 @@ def run_bridge(args: argparse.Namespace) -> int:
     if not args.url:
         raise ConfigurationError("No endpoint: give --url, or set EMBEDDING_URL.")
     url = check_url(args.url, allow_plain_http=args.allow_plain_http)
-    with httpx.Client(auth=auth_for(url, args), timeout=TIMEOUT) as http:
+    with httpx2.Client(auth=auth_for(url, args), timeout=TIMEOUT) as http:
         bridge(f"{url}/mcp", http, sys.stdin, sys.stdout)
     return 0
 
 
-def bridge(url: str, http: httpx.Client, read: IO[str], write: IO[str]) -> None:
+def bridge(url: str, http: httpx2.Client, read: IO[str], write: IO[str]) -> None:
     """Answer each line; a failure is an answer too, and the next line is tried anew."""
     for line in read:
         if not line.strip():
@@ -48,10 +48,10 @@ def bridge(url: str, http: httpx.Client, read: IO[str], write: IO[str]) -> None:
         write.flush()
 
 
-def _ask(url: str, http: httpx.Client, line: str, number: Any) -> Any:
+def _ask(url: str, http: httpx2.Client, line: str, number: Any) -> Any:
     try:
         response = http.post(url, content=line, headers={"content-type": "application/json"})
-    except (httpx.HTTPError, EmbeddingClientError) as error:
+    except (httpx2.HTTPError, EmbeddingClientError) as error:
         # Credentials that have expired are an answer too: they may be renewed meanwhile.
         return _error(number, _FAULT, f"{url} did not respond: {error}")
     if response.status_code == 202:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -93,7 +93,7 @@ class EmbeddedTexts:
     refused: Mapping[int, RequestError]
 
 
-def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
+def read_object(response: httpx2.Response, *, count: int = 0) -> dict[str, Any]:
     """Return the JSON object of a successful response to `count` texts, or raise its error."""
     if response.status_code != 200:
         raise error_of(response, count=count)
@@ -108,7 +108,7 @@ def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
 
 
 def read_vectors(
-    response: httpx.Response, *, count: int, options: EmbedOptions
+    response: httpx2.Response, *, count: int, options: EmbedOptions
 ) -> tuple[npt.NDArray[Any], str]:
     """Return the vectors, (count, dimensions or ⌈dimensions / 8⌉), and their space."""
     value = read_object(response, count=count)
@@ -126,7 +126,7 @@ def read_vectors(
     return numbers.astype(numbers.dtype.newbyteorder("="), copy=True), space
 
 
-def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
+def read_scores(response: httpx2.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
     """Return the scores of a response and their space.
 
     They are float64 (count, 2) in the passages' order: the score, and what ranks equal scores. That
@@ -145,7 +145,7 @@ def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np
     return scores, space
 
 
-def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVector], str]:
+def read_sparse(response: httpx2.Response, *, count: int) -> tuple[list[SparseVector], str]:
     """Return the sparse vectors of a response and the name of their vector space."""
     value = read_object(response, count=count)
     try:
@@ -161,7 +161,7 @@ def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVec
     return vectors, space
 
 
-def read_matches(response: httpx.Response) -> tuple[list[Match], str]:
+def read_matches(response: httpx2.Response) -> tuple[list[Match], str]:
     """Return the matches of a search, best first, and the name of their vector space."""
     value = read_object(response)
     try:
@@ -187,7 +187,7 @@ def _match(value: Mapping[str, Any]) -> Match:
     )
 
 
-def should_split(response: httpx.Response, *, count: int) -> bool:
+def should_split(response: httpx2.Response, *, count: int) -> bool:
     """Return whether to send the texts of a failed request again in two halves."""
     if count < 2 or response.status_code < 400:
         return False
@@ -196,7 +196,7 @@ def should_split(response: httpx.Response, *, count: int) -> bool:
     return text_unknown or _is_too_large(response)
 
 
-def error_of(response: httpx.Response, *, count: int) -> ResponseError:
+def error_of(response: httpx2.Response, *, count: int) -> ResponseError:
     """Return the exception for an answer that is no success, to a request of `count` texts."""
     status, headers, fields = response.status_code, response.headers, _fields(response)
     message = fields.get("error") or fields.get("message") or fields.get("Message")
@@ -226,7 +226,7 @@ def error_of(response: httpx.Response, *, count: int) -> ResponseError:
     )
 
 
-def _is_too_large(response: httpx.Response) -> bool:
+def _is_too_large(response: httpx2.Response) -> bool:
     code = _fields(response).get("code")
     # A 413 without a code is Lambda's own: the request did not reach the function.
     return code in _TOO_LARGE if isinstance(code, str) else response.status_code == 413
@@ -241,7 +241,7 @@ def _position(fields: Mapping[str, Any], count: int) -> int | None:
     return None
 
 
-def _redirect(response: httpx.Response) -> str:
+def _redirect(response: httpx2.Response) -> str:
     target = response.headers.get("location")
     where = f"redirects to {target}" if target else "redirects without a Location header"
     return (
@@ -251,7 +251,7 @@ def _redirect(response: httpx.Response) -> str:
     )
 
 
-def _invalid(response: httpx.Response, problem: str) -> ServiceError:
+def _invalid(response: httpx2.Response, problem: str) -> ServiceError:
     return ServiceError(
         f"The response is invalid: {problem}.",
         status=response.status_code,
@@ -259,7 +259,7 @@ def _invalid(response: httpx.Response, problem: str) -> ServiceError:
     )
 
 
-def _fields(response: httpx.Response) -> Mapping[str, Any]:
+def _fields(response: httpx2.Response) -> Mapping[str, Any]:
     value = read_json(response.content)
     fields = value if isinstance(value, dict) else {}
     error = fields.get("error")

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 import botocore
 import botocore.exceptions
 import botocore.session
-import httpx
+import httpx2
 from botocore.config import Config
 
 from embedding_client._auth import (
@@ -61,7 +61,7 @@ class UrlTarget:
             method=method, url=self.name + path, content=body, headers=headers, delay=delay
         )
 
-    def response(self, response: httpx.Response) -> httpx.Response:
+    def response(self, response: httpx2.Response) -> httpx2.Response:
         """Return the response, which is the endpoint's own."""
         return response
 
@@ -119,7 +119,7 @@ class FunctionTarget:
             delay=delay,
         )
 
-    def response(self, response: httpx.Response) -> httpx.Response:
+    def response(self, response: httpx2.Response) -> httpx2.Response:
         """Return the response in the function's result, or an error of Lambda as it is.
 
         A failure of the function is a 502, as at a Function URL. A result over Lambda's limit is a
@@ -132,11 +132,11 @@ class FunctionTarget:
         if "x-amz-function-error" in response.headers:
             return _failure(result, headers)
         if not isinstance(result, dict) or "statusCode" not in result:
-            return httpx.Response(200, headers=headers, content=response.content)
+            return httpx2.Response(200, headers=headers, content=response.content)
         try:
             return _http_response(result, headers)
         except (AttributeError, TypeError, ValueError):
-            return httpx.Response(502, headers=headers, content=b"Internal Server Error")
+            return httpx2.Response(502, headers=headers, content=b"Internal Server Error")
 
 
 #: Where requests go.
@@ -204,37 +204,37 @@ def invocation_event(method: str, path: str, body: bytes | None = None) -> bytes
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _http_response(result: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
+def _http_response(result: dict[str, Any], headers: dict[str, str]) -> httpx2.Response:
     body = result.get("body") or ""
     content = base64.b64decode(body, validate=True) if result.get("isBase64Encoded") else body
     own = {str(name): str(value) for name, value in (result.get("headers") or {}).items()}
-    return httpx.Response(
+    return httpx2.Response(
         int(result["statusCode"]),
         headers={**headers, **own},
         content=content if isinstance(content, bytes) else content.encode(),
     )
 
 
-def _failure(result: object, headers: dict[str, str]) -> httpx.Response:
+def _failure(result: object, headers: dict[str, str]) -> httpx2.Response:
     """Return the response for a function that raised an error, timed out or exited."""
     error = result if isinstance(result, dict) else {}
     error_type = error.get("errorType")
     reason = str(error.get("errorMessage") or "Lambda gave no reason")[:_SHOWN]
     message = f"The function failed: {reason} ({error_type or 'without a type'})"
     if error_type == _RESULT_TOO_LARGE:
-        return httpx.Response(413, headers=headers, json={"error": message})
-    return httpx.Response(502, headers=headers, json={"error": message, "code": error_type})
+        return httpx2.Response(413, headers=headers, json={"error": message})
+    return httpx2.Response(502, headers=headers, json={"error": message, "code": error_type})
 
 
 def choose_auth(
     target: Target,
     *,
     allow_plain_http: bool,
-    auth: httpx.Auth | None = None,
+    auth: httpx2.Auth | None = None,
     api_key: str | None = None,
     profile: str | None = None,
     region: str | None = None,
-) -> httpx.Auth:
+) -> httpx2.Auth:
     """Return what authenticates requests: by default a signer, also for the target's own host.
 
     Without a profile and a region, a host that is not AWS's gets a signature only if it refuses

@@ -8,7 +8,7 @@ store = InMemoryVectorStore(embeddings)
 
 from typing import Any, Unpack
 
-import httpx
+import httpx2
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -39,7 +39,7 @@ class FunctionUrlEmbeddings(Embeddings):
         self,
         url: str,
         *,
-        auth: httpx.Auth | None = None,
+        auth: httpx2.Auth | None = None,
         allow_plain_http: bool = False,
         vector_space: str | None = None,
         concurrency: int = 4,

@@ -8,7 +8,7 @@ Settings.embed_model = FunctionUrlEmbedding(url="https://<id>.lambda-url.<region
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -47,7 +47,7 @@ class FunctionUrlEmbedding(BaseEmbedding):
     options: dict[str, Any] = Field(default_factory=dict, description="The embedding options.")
     _embedder: RoleEmbedder = PrivateAttr()
 
-    def __init__(self, *, url: str, auth: httpx.Auth | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, url: str, auth: httpx2.Auth | None = None, **kwargs: Any) -> None:
         fields: dict[str, Any] = {"model_name": url, "embed_batch_size": 256, **kwargs, "url": url}
         super().__init__(**fields)
         options: EmbedOptions = self.options  # type: ignore[assignment]  # checked by the client

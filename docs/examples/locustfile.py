@@ -4,7 +4,7 @@ import logging
 import random
 from typing import Any
 
-import httpx
+import httpx2
 from locust import User, constant_throughput, task
 
 from embedding_client import EmbeddingClient, RetryPolicy, SigV4Auth
@@ -13,7 +13,7 @@ WORDS = ("the", "of", "to", "and", "with", "search", "text", "document", "answer
 #: The fewest and the most words of a text.
 LENGTHS = (4, 200)
 
-logging.getLogger("httpx").setLevel(logging.WARNING)
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 class Caller(User):
@@ -23,12 +23,12 @@ class Caller(User):
     # One for all users: it finds the credentials once. A domain of yours needs hosts=["..."];
     # a server, or API Gateway with keys, takes ApiKeyAuth("...").
     auth = SigV4Auth()
-    certificates = httpx.create_ssl_context()
+    certificates = httpx2.create_ssl_context()
 
     def on_start(self) -> None:
         """Make the user's client. A retry would hide a throttled request, so there is none."""
         hooks: dict[str, Any] = {"response": [self.note]}
-        self.http = httpx.Client(verify=self.certificates, timeout=60, event_hooks=hooks)
+        self.http = httpx2.Client(verify=self.certificates, timeout=60, event_hooks=hooks)
         self.client = EmbeddingClient(
             self.host, auth=self.auth, http_client=self.http, retries=RetryPolicy(attempts=1)
         )
@@ -38,7 +38,7 @@ class Caller(User):
         self.client.close()
         self.http.close()
 
-    def note(self, response: httpx.Response) -> None:
+    def note(self, response: httpx2.Response) -> None:
         """Add to the report of a request what the client does not return."""
         self.report["response_length"] = len(response.read())
         if "x-cold-start" in response.headers:

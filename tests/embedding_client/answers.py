@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +17,7 @@ SPACE = "model@1/int8/abc/2"
 NO_WAIT = RetryPolicy(base=0)
 
 
-def texts_of(request: httpx.Request) -> list[str]:
+def texts_of(request: httpx2.Request) -> list[str]:
     texts: list[str] = json.loads(request.content)["texts"]
     return texts
 
@@ -26,18 +26,18 @@ def vector_of(text: str) -> npt.NDArray[Any]:
     return np.array([len(text), ord(text[0])], "<f4")
 
 
-def embedded(request: httpx.Request) -> httpx.Response:
+def embedded(request: httpx2.Request) -> httpx2.Response:
     """Respond with a vector of two numbers for each text: its length and its first character."""
     rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts_of(request)]
-    return httpx.Response(200, json={"embeddings": rows, "vector_space": SPACE})
+    return httpx2.Response(200, json={"embeddings": rows, "vector_space": SPACE})
 
 
 def refused(
     status: int, code: str | None = None, message: str = "no", **more: Any
-) -> httpx.Response:
+) -> httpx2.Response:
     headers = {"x-request-id": "r-1", **more.pop("headers", {})}
     body = {"error": message, "code": code, "field": None, **more}
-    return httpx.Response(status, json=body, headers=headers)
+    return httpx2.Response(status, json=body, headers=headers)
 
 
 def asynchronously(call: Callable[[AsyncEmbeddingClient], Any], *place: str, **options: Any) -> Any:

@@ -1,6 +1,6 @@
 """The asynchronous client, on asyncio and on trio."""
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -38,11 +38,11 @@ async def test_it_returns_the_vectors_of_the_blocking_client(running, client):
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (httpx.Response(429, json={"message": "Rate Exceeded."}), ThrottledError),
-        (httpx.Response(400, json={"error": "no", "code": "invalid_field"}), RequestError),
-        (httpx.ConnectError("refused"), UnreachableError),
-        (httpx.Response(302, headers={"location": "https://x/"}), ServiceError),
-        (httpx.Response(413, json={"message": "too large"}), RequestError),
+        (httpx2.Response(429, json={"message": "Rate Exceeded."}), ThrottledError),
+        (httpx2.Response(400, json={"error": "no", "code": "invalid_field"}), RequestError),
+        (httpx2.ConnectError("refused"), UnreachableError),
+        (httpx2.Response(302, headers={"location": "https://x/"}), ServiceError),
+        (httpx2.Response(413, json={"message": "too large"}), RequestError),
     ],
 )
 async def test_one_error_is_raised_not_a_group(answer, error):
@@ -55,8 +55,8 @@ async def test_one_error_is_raised_not_a_group(answer, error):
 
     client = AsyncEmbeddingClient(
         URL,
-        auth=httpx.Auth(),
-        http_client=httpx.AsyncClient(transport=httpx.MockTransport(always)),
+        auth=httpx2.Auth(),
+        http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(always)),
         retries=RetryPolicy(base=0, attempts=2),
         limits=BatchLimits(texts=1),
     )

@@ -31,7 +31,7 @@ URL = "https://abc123.lambda-url.eu-central-1.on.aws"
 PAIR = Credentials("AKID", "secret")
 
 
-def sent(auth, *, method="POST", url=URL + "/", library=httpx, **parts):
+def sent(auth, *, method="POST", url=URL + "/", library=httpx2, **parts):
     """Return the request that an HTTP client with this auth sends."""
     seen = []
 
@@ -218,21 +218,21 @@ def test_credentials_are_refreshed_asynchronously():
     auth = SigV4Auth(credentials=expiring(iter(["FIRST", "SECOND"])))
 
     async def send():
-        transport = httpx.MockTransport(lambda request: httpx.Response(200, request=request))
-        async with httpx.AsyncClient(auth=auth, transport=transport) as client:
+        transport = httpx2.MockTransport(lambda request: httpx2.Response(200, request=request))
+        async with httpx2.AsyncClient(auth=auth, transport=transport) as client:
             return (await client.post(URL + "/", json={})).request
 
     request = asyncio.run(send())
     accepted(request, pair=Credentials("SECOND", "secret"))
 
 
-def test_httpx2_is_optional():
-    """The signer works with httpx alone."""
+def test_httpx_is_optional():
+    """The signer works with httpx2 alone."""
     program = (
-        "import sys; sys.modules['httpx2'] = None\n"
-        "import httpx\n"
+        "import sys; sys.modules['httpx'] = None\n"
+        "import httpx2\n"
         "from embedding_client import SigV4Auth\n"
-        "assert isinstance(SigV4Auth(), httpx.Auth)"
+        "assert isinstance(SigV4Auth(), httpx2.Auth)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -242,7 +242,7 @@ KEY_URL = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
 
 def made(answer, url=KEY_URL, **options):
     """Return a client with a key; a function answers its requests."""
-    http = httpx.Client(transport=httpx.MockTransport(answer))
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
     return EmbeddingClient(url, http_client=http, **{"auth": ApiKeyAuth("secret"), **options})
 
 
@@ -250,11 +250,11 @@ def keyed(challenge, seen):
     """Return a function that wants a key, in the header that its challenge names."""
 
     def answer(request):
-        seen.append(httpx.Headers(request.headers))
+        seen.append(httpx2.Headers(request.headers))
         header = {"authorization": "Bearer secret"} if challenge else {"x-api-key": "secret"}
         if header.items() <= dict(request.headers).items():
             return embedded(request)
-        return httpx.Response(401, headers={"www-authenticate": challenge} if challenge else {})
+        return httpx2.Response(401, headers={"www-authenticate": challenge} if challenge else {})
 
     return answer
 
@@ -270,7 +270,7 @@ def keyed(challenge, seen):
 )
 def test_the_key_is_sent_as_the_server_says(challenge, headers):
     """API Gateway wants another header, the server a bearer token. Nothing is signed."""
-    seen: list[httpx.Headers] = []
+    seen: list[httpx2.Headers] = []
     with made(keyed(challenge, seen)) as client:
         client.embed(["a"])
         client.embed(["a"])
@@ -282,7 +282,7 @@ def test_the_key_is_sent_as_the_server_says(challenge, headers):
 @pytest.mark.parametrize("challenge", ["Basic", "BearerToken", 'Digest realm="bearer"'])
 def test_another_challenge_does_not_get_the_key(challenge):
     """The 401 is the answer."""
-    seen: list[httpx.Headers] = []
+    seen: list[httpx2.Headers] = []
     with made(keyed(challenge, seen)) as client, pytest.raises(ForbiddenError):
         client.embed(["a"])
     assert len(seen) == 1
@@ -293,19 +293,19 @@ def test_a_streamed_body_is_sent_again_as_a_whole():
 
     def answer(request):
         if "x-api-key" in request.headers:
-            return httpx.Response(401, headers={"www-authenticate": "Bearer"})
-        return httpx.Response(200, content=request.content)
+            return httpx2.Response(401, headers={"www-authenticate": "Bearer"})
+        return httpx2.Response(200, content=request.content)
 
     async def parts():
         yield b"one "
         yield b"two"
 
     async def send():
-        transport = httpx.MockTransport(answer)
-        async with httpx.AsyncClient(transport=transport, auth=ApiKeyAuth("secret")) as client:
+        transport = httpx2.MockTransport(answer)
+        async with httpx2.AsyncClient(transport=transport, auth=ApiKeyAuth("secret")) as client:
             return (await client.post(KEY_URL, content=parts())).text
 
-    with httpx.Client(transport=httpx.MockTransport(answer), auth=ApiKeyAuth("secret")) as client:
+    with httpx2.Client(transport=httpx2.MockTransport(answer), auth=ApiKeyAuth("secret")) as client:
         assert client.post(KEY_URL, content=iter([b"one ", b"two"])).text == "one two"
     assert asyncio.run(send()) == "one two"
 
@@ -321,11 +321,20 @@ def test_a_client_takes_a_key_or_another_auth(client):
         client(function="embedder:live", region="eu-central-1", api_key="secret")
 
 
-def test_httpx2_sends_a_key_too():
-    """OpenAI's SDK may use it instead of httpx."""
-    transport = httpx2.MockTransport(lambda r: httpx2.Response(200, text=r.headers["x-api-key"]))
-    with httpx2.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
+def test_httpx_sends_a_key_too():
+    """Cohere's SDK uses it."""
+    transport = httpx.MockTransport(lambda r: httpx.Response(200, text=r.headers["x-api-key"]))
+    with httpx.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
         assert client.get(KEY_URL).text == "secret"
+
+
+def test_a_client_of_httpx_is_no_http_client_of_ours():
+    """Its errors are of other classes, which no retry would know."""
+    with httpx.Client() as http, pytest.raises(ConfigurationError) as refused:
+        EmbeddingClient(KEY_URL, api_key="secret", http_client=http)  # type: ignore[arg-type]
+    assert str(refused.value) == (
+        "http_client must be an httpx2.Client; found httpx.Client, a class of another library."
+    )
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
@@ -345,7 +354,7 @@ def test_a_used_up_quota_is_not_retried():
         # API Gateway's own answers have OpenAI's form on every path.
         error = {"message": "Used up.", "param": None, "code": "insufficient_quota"}
         headers = {"x-should-retry": "false"}
-        return httpx.Response(429, json={"error": error}, headers=headers)
+        return httpx2.Response(429, json={"error": error}, headers=headers)
 
     with made(answer) as client, pytest.raises(ThrottledError, match="Used up"):
         client.embed(["a"])

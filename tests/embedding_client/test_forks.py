@@ -8,7 +8,7 @@ import pytest
 # It ends the child by the interpreter's own exit, which waits for threads. The alarm ends a hang.
 PROGRAM = """
 import os, signal, sys, threading
-import httpx
+import httpx2
 import numpy as np
 from embedding_client import BatchLimits, EmbeddingClient, EmbeddingClientError
 signal.alarm(100)
@@ -51,7 +51,7 @@ def run(running):
 def test_a_client_that_has_sent_requests_is_refused_in_a_child(run):
     """Its threads and connections are the parent's, which continues; closing it changes nothing."""
     run("""
-http = httpx.Client()
+http = httpx2.Client()
 used, own = client(), client(http_client=http)
 expected = used.embed(TEXTS)
 own.info()

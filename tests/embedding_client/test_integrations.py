@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -106,5 +106,5 @@ def test_documents_and_queries_use_their_prompts(given, documents, query):
 
 def test_llama_index_stores_no_credentials(running):
     """The settings that LlamaIndex stores do not contain the signer."""
-    embedding = FunctionUrlEmbedding(url=running.url, auth=httpx.BasicAuth("user", "secret"))
+    embedding = FunctionUrlEmbedding(url=running.url, auth=httpx2.BasicAuth("user", "secret"))
     assert "secret" not in str(embedding.to_dict())

@@ -3,7 +3,7 @@
 import io
 import json
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client import CredentialsError, SigV4Auth
@@ -24,7 +24,7 @@ def door(minilm_artifact):
 def answers(url, *lines, auth=SigV4Auth):
     read = io.StringIO("".join(f"{line}\n" for line in lines))
     write = io.StringIO()
-    with httpx.Client(auth=auth(region="us-east-1"), timeout=60) as http:
+    with httpx2.Client(auth=auth(region="us-east-1"), timeout=60) as http:
         bridge(f"{url}/mcp", http, read, write)
     return [json.loads(line) for line in write.getvalue().splitlines()]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from langchain_core.documents import Document
 
@@ -37,7 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def answer(url: str) -> dict[str, Any]:
     """Return the answer of `POST /search` to two results."""
-    with httpx.Client(auth=SigV4Auth()) as http:
+    with httpx2.Client(auth=SigV4Auth()) as http:
         response = http.post(url + "/search", json={"query": QUERY, "top_k": 2})
     value: dict[str, Any] = response.raise_for_status().json()
     return value

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-import httpx
+import httpx2
 import pytest
 
 from embedder.server.app import Additions
@@ -122,24 +122,26 @@ def test_a_host_of_ones_own_gets_no_signature_before_it_asks(monkeypatch):
 
     def answer(request):
         seen.append("x-amz-security-token" in request.headers)
-        return embedded(request) if seen[-1] else httpx.Response(403, json={"Message": "Forbidden"})
+        return (
+            embedded(request) if seen[-1] else httpx2.Response(403, json={"Message": "Forbidden"})
+        )
 
     async def embed_twice(client):
         await client.embed(["a"])
         await client.embed(["b"])
 
-    transport = httpx.MockTransport(answer)
-    with EmbeddingClient(HOST_OF_OURS, http_client=httpx.Client(transport=transport)) as client:
+    transport = httpx2.MockTransport(answer)
+    with EmbeddingClient(HOST_OF_OURS, http_client=httpx2.Client(transport=transport)) as client:
         client.embed(["a"])
         client.embed(["b"])
-    http = httpx.AsyncClient(transport=transport)
+    http = httpx2.AsyncClient(transport=transport)
     asynchronously(embed_twice, HOST_OF_OURS, http_client=http)
     assert seen == [False, True, True] * 2
 
 
 def test_a_function_url_gets_no_request_without_a_signature():
     """AWS's own hosts always want one, so the first request has it."""
-    http = httpx.Client(transport=httpx.MockTransport(lambda _: pytest.fail("it was sent")))
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda _: pytest.fail("it was sent")))
     url = "https://abc.lambda-url.eu-west-1.on.aws"
     with (
         EmbeddingClient(url, http_client=http) as client,
@@ -150,7 +152,7 @@ def test_a_function_url_gets_no_request_without_a_signature():
 
 def test_a_host_that_wants_a_signature_is_named():
     """The lack of credentials alone would not say why any are needed."""
-    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(403)))
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(403)))
     with (
         EmbeddingClient(HOST_OF_OURS, http_client=http) as client,
         pytest.raises(CredentialsError, match=r"embed.example.com refuses .* No AWS credentials"),
@@ -207,14 +209,16 @@ def test_an_sdks_client_sends_no_secret_in_the_clear(auth, monkeypatch):
 
     def answer(request):
         sent.append({"x-api-key", "authorization"} & set(request.headers))
-        return httpx.Response(200)
+        return httpx2.Response(200)
 
     async def send():
-        async with httpx.AsyncClient(transport=httpx.MockTransport(answer), auth=auth()) as client:
+        async with httpx2.AsyncClient(
+            transport=httpx2.MockTransport(answer), auth=auth()
+        ) as client:
             await client.post(PLAIN, content=b"{}")
 
     with (
-        httpx.Client(transport=httpx.MockTransport(answer), auth=auth()) as client,
+        httpx2.Client(transport=httpx2.MockTransport(answer), auth=auth()) as client,
         pytest.raises(ConfigurationError, match=CLEAR),
     ):
         client.post(PLAIN, content=b"{}")
@@ -222,7 +226,7 @@ def test_an_sdks_client_sends_no_secret_in_the_clear(auth, monkeypatch):
         asyncio.run(send())
     assert sent == []
     allowed = auth(allow_plain_http=True)
-    with httpx.Client(transport=httpx.MockTransport(answer), auth=allowed) as client:
+    with httpx2.Client(transport=httpx2.MockTransport(answer), auth=allowed) as client:
         client.post(PLAIN, content=b"{}")
     assert len(sent) == 1
     assert sent[0]

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 import anyio
-import httpx
+import httpx2
 import pytest
 
 from embedding_client import (
@@ -20,13 +20,13 @@ from tests.embedding_client.answers import NO_WAIT, URL, embedded, refused, text
 
 BACKENDS = ["asyncio", "trio"]
 
-Handler = Callable[[httpx.Request], Any]
+Handler = Callable[[httpx2.Request], Any]
 Outcome = tuple[list[Any], Exception | None]
 
 
 def arguments(texts_per_request: int, concurrency: int) -> dict[str, Any]:
     return {
-        "auth": httpx.Auth(),
+        "auth": httpx2.Auth(),
         "retries": NO_WAIT,
         "limits": BatchLimits(texts=texts_per_request),
         "concurrency": concurrency,
@@ -39,7 +39,7 @@ def consume(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
 
     def blocking(method: str, texts: Iterable[str], handler: Handler, **named: Any) -> Outcome:
         items: list[Any] = []
-        http = httpx.Client(transport=httpx.MockTransport(handler))
+        http = httpx2.Client(transport=httpx2.MockTransport(handler))
         with EmbeddingClient(URL, http_client=http, **named) as client:
             try:
                 items.extend(getattr(client, method)(texts))
@@ -50,7 +50,7 @@ def consume(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
     def asynchronous(method: str, texts: Iterable[str], handler: Handler, **named: Any) -> Outcome:
         async def main() -> Outcome:
             items: list[Any] = []
-            http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+            http = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
             async with AsyncEmbeddingClient(URL, http_client=http, **named) as client:
                 try:
                     async for item in getattr(client, method)(texts):
@@ -80,8 +80,8 @@ def test_a_failing_input_loses_no_complete_batch(consume, concurrency):
 def test_a_failing_request_loses_no_vectors_before_it(consume):
     """The vectors of the batches before it arrive first."""
 
-    def handler(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(403, json={}) if "ccc" in texts_of(request) else embedded(request)
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(403, json={}) if "ccc" in texts_of(request) else embedded(request)
 
     items, error = consume("iter_embed", ["a", "bb", "ccc", "d"], handler, **arguments(1, 4))
     assert [item[:, 0].tolist() for item in items] == [[1], [2]]
@@ -91,7 +91,7 @@ def test_a_failing_request_loses_no_vectors_before_it(consume):
 def test_refused_texts_do_not_end_a_stream_of_parts(consume):
     """Each part has the vectors, and the errors of the refused texts by position."""
 
-    def handler(request: httpx.Request) -> httpx.Response:
+    def handler(request: httpx2.Request) -> httpx2.Response:
         for position, text in enumerate(texts_of(request)):
             if len(text) > 3:
                 return refused(400, "input_too_long", f'"texts[{position}]" is too long')
@@ -113,7 +113,7 @@ def test_only_as_many_texts_are_read_as_are_embedded(consume):
             read.append(number)
             yield "a"
 
-    def handler(request: httpx.Request) -> httpx.Response:
+    def handler(request: httpx2.Request) -> httpx2.Response:
         sent.append(len(read))
         return embedded(request)
 
@@ -127,7 +127,7 @@ def test_a_slow_request_does_not_hold_up_later_ones():
     """The first of two concurrent requests is answered after the third was sent."""
     third = threading.Event()
 
-    def handler(request: httpx.Request) -> httpx.Response:
+    def handler(request: httpx2.Request) -> httpx2.Response:
         (text,) = texts_of(request)
         if text == "a":
             assert third.wait(60)
@@ -135,7 +135,7 @@ def test_a_slow_request_does_not_hold_up_later_ones():
             third.set()
         return embedded(request)
 
-    http = httpx.Client(transport=httpx.MockTransport(handler))
+    http = httpx2.Client(transport=httpx2.MockTransport(handler))
     with EmbeddingClient(URL, http_client=http, **arguments(1, 2)) as client:
         items = list(client.iter_embed(iter(["a", "bb", "ccc", "dddd"])))
     assert [item[0, 0] for item in items] == [1, 2, 3, 4]
@@ -143,7 +143,7 @@ def test_a_slow_request_does_not_hold_up_later_ones():
 
 def connected(handler: Handler, concurrency: int) -> AsyncEmbeddingClient:
     """Return an asynchronous client that sends a text a request to a function."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
     return AsyncEmbeddingClient(URL, http_client=http, **arguments(1, concurrency))
 
 
@@ -152,7 +152,7 @@ async def test_a_slow_request_does_not_hold_up_later_ones_asynchronously():
     """The first of two concurrent requests is answered after the third was sent."""
     third = anyio.Event()
 
-    async def handler(request: httpx.Request) -> httpx.Response:
+    async def handler(request: httpx2.Request) -> httpx2.Response:
         (text,) = texts_of(request)
         if text == "a":
             with anyio.fail_after(60):
@@ -170,7 +170,7 @@ async def test_a_slow_request_does_not_hold_up_later_ones_asynchronously():
 async def test_an_abandoned_stream_ends_with_its_client():
     """Requests of a stream that is not read to its end are canceled, not waited for."""
 
-    async def handler(request: httpx.Request) -> httpx.Response:
+    async def handler(request: httpx2.Request) -> httpx2.Response:
         if texts_of(request) != ["a"]:
             await anyio.sleep_forever()
         return embedded(request)
@@ -186,7 +186,7 @@ async def test_a_closed_stream_cancels_its_requests():
     """The client can be used afterwards."""
     started, canceled = anyio.Event(), anyio.Event()
 
-    async def handler(request: httpx.Request) -> httpx.Response:
+    async def handler(request: httpx2.Request) -> httpx2.Response:
         if texts_of(request) == ["bb"]:
             started.set()
             try:
@@ -208,14 +208,14 @@ async def test_a_closed_stream_cancels_its_requests():
 async def test_an_error_inside_the_context_is_raised_unchanged():
     """Not as a group of errors."""
     with pytest.raises(KeyError, match="mine"):
-        async with AsyncEmbeddingClient(URL, auth=httpx.Auth()):
+        async with AsyncEmbeddingClient(URL, auth=httpx2.Auth()):
             raise KeyError("mine")
 
 
 @pytest.mark.parametrize("method", ["iter_embed", "iter_parts"])
 def test_an_asynchronous_stream_needs_the_context(method):
     """The message shows the `async with` statement."""
-    client = AsyncEmbeddingClient(URL, auth=httpx.Auth())
+    client = AsyncEmbeddingClient(URL, auth=httpx2.Auth())
     with pytest.raises(ConfigurationError, match="async with AsyncEmbeddingClient"):
         getattr(client, method)(["a"])
     anyio.run(client.aclose)

@@ -4,7 +4,7 @@ import json
 import urllib.parse
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from botocore.credentials import Credentials
@@ -35,11 +35,11 @@ def result(response):
         "body": response.text,
         "isBase64Encoded": False,
     }
-    return httpx.Response(200, json=value, headers={"x-amzn-requestid": "invocation-1"})
+    return httpx2.Response(200, json=value, headers={"x-amzn-requestid": "invocation-1"})
 
 
 def failed(kind, message):
-    return httpx.Response(
+    return httpx2.Response(
         200,
         json={"errorType": kind, "errorMessage": message},
         headers={"x-amz-function-error": "Unhandled", "x-amzn-requestid": "invocation-1"},
@@ -53,12 +53,12 @@ def asked(invocation):
     assert event["isBase64Encoded"] is False
     method = event["requestContext"]["http"]["method"]
     body = event.get("body")
-    return httpx.Request(method, "http://f" + event["rawPath"], content=body)
+    return httpx2.Request(method, "http://f" + event["rawPath"], content=body)
 
 
 def made(answer, *, function=ARN, **more):
-    http = httpx.Client(transport=httpx.MockTransport(answer))
-    options: dict[str, Any] = {"auth": httpx.Auth(), "retries": NO_WAIT, **more}
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    options: dict[str, Any] = {"auth": httpx2.Auth(), "retries": NO_WAIT, **more}
     return EmbeddingClient(function=function, http_client=http, **options)
 
 
@@ -87,7 +87,7 @@ def test_the_event_is_that_of_a_function_url():
 def test_a_response_without_a_body_is_asked_for_without_one():
     """`info` sends a GET without a body."""
     with made(
-        lambda request: result(httpx.Response(200, json={"path": asked(request).url.path}))
+        lambda request: result(httpx2.Response(200, json={"path": asked(request).url.path}))
     ) as client:
         assert client.info() == {"path": "/info"}
 
@@ -95,7 +95,7 @@ def test_a_response_without_a_body_is_asked_for_without_one():
 def test_a_result_in_base64_is_decoded():
     """The function may return its body in base64."""
     body = {"statusCode": 200, "body": "eyJhIjogMX0=", "isBase64Encoded": True}
-    with made(lambda _: httpx.Response(200, json=body)) as client:
+    with made(lambda _: httpx2.Response(200, json=body)) as client:
         assert client.info() == {"a": 1}
 
 
@@ -106,7 +106,7 @@ def test_throttles_are_retried_after_the_time_that_lambda_asks_for():
     def answer(request):
         count.append(1)
         wait = "3600" if len(count) == 3 else "0"
-        return httpx.Response(
+        return httpx2.Response(
             429, json={"message": "Rate Exceeded."}, headers={"retry-after": wait}
         )
 
@@ -137,7 +137,7 @@ def test_a_failure_of_the_function_is_retried_and_then_raised():
     "too_large",
     [
         failed("Function.ResponseSizeTooLarge", "Response payload size exceeded"),
-        httpx.Response(413, json={"Type": "User", "message": "Request must be smaller"}),
+        httpx2.Response(413, json={"Type": "User", "message": "Request must be smaller"}),
     ],
     ids=["result", "event"],
 )
@@ -183,7 +183,7 @@ def test_texts_are_split_below_the_limit_of_the_event():
 def test_a_result_of_another_form_is_an_error(content, message):
     """A function that is no embedding endpoint raises `ServiceError`."""
     with (
-        made(lambda _: httpx.Response(200, content=content)) as client,
+        made(lambda _: httpx2.Response(200, content=content)) as client,
         pytest.raises(ServiceError, match=message),
     ):
         client.info()
@@ -191,7 +191,7 @@ def test_a_result_of_another_form_is_an_error(content, message):
 
 def test_the_result_of_another_function_has_no_vectors():
     """Whatever it returns: a function that is no HTTP handler has no status."""
-    answer = httpx.Response(200, content=b'{"result": 1}')
+    answer = httpx2.Response(200, content=b'{"result": 1}')
     with made(lambda _: answer) as client, pytest.raises(ServiceError, match="embeddings and"):
         client.embed(["a"])
 
@@ -251,7 +251,7 @@ def test_requests_to_lambdas_api_are_signed():
     auth = SigV4Auth(credentials=Credentials("AKIDEXAMPLE", "secret"))
 
     def signature(url):
-        with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as http:
+        with httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200))) as http:
             return http.post(url, auth=auth).request.headers.get("authorization", "")
 
     assert "/eu-central-1/lambda/aws4_request" in signature(API)
@@ -265,7 +265,7 @@ def test_an_unreachable_function_is_named():
     """The message has the function and the number of attempts."""
 
     def answer(_):
-        raise httpx.ConnectError("no route")
+        raise httpx2.ConnectError("no route")
 
     with (
         made(answer, function="embedder:live", region="eu-west-1") as client,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from botocore.auth import SigV4Auth
@@ -146,5 +146,5 @@ def test_the_connector_of_opensearch_gets_vectors(served):
     named = connector["parameters"]
     signer = SigV4Auth(Credentials(key, secret, token), named["service_name"], named["region"])
     signer.add_auth(request)
-    answer = httpx.post(request.url, content=request.data, headers=dict(request.headers))
+    answer = httpx2.post(request.url, content=request.data, headers=dict(request.headers))
     np.testing.assert_array_equal(np.array(answer.json(), np.float32), served.vectors)

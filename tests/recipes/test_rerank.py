@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from embedder.core.artifact import load_artifact
@@ -72,7 +72,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def best_two(url: str, query: str, texts: list[str]) -> list[list[float]]:
     body = {"query": query, "texts": texts}
-    answer = httpx.post(f"{url}/rerank", json=body).raise_for_status().json()
+    answer = httpx2.post(f"{url}/rerank", json=body).raise_for_status().json()
     return [[one["index"], one["score"]] for one in answer[:2]]
 
 

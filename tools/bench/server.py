@@ -70,7 +70,7 @@ class ServerProcess:
             yield self
 
     def session(self, key: str = "") -> aiohttp.ClientSession:
-        """Return a client with a caller's key. httpx would leave the server less to merge."""
+        """Return a client with a caller's key. httpx2 would leave the server less to merge."""
         headers = {"content-type": "application/json"}
         headers |= {"authorization": f"Bearer {key}"} if key else {}
         return aiohttp.ClientSession(f"http://127.0.0.1:{self.port}", headers=headers)

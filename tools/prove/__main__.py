@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import tomlkit
 from botocore.session import Session
 
@@ -110,7 +110,7 @@ def derived(content: str, *, account: str, region: str) -> str:
 
 
 def main(
-    arguments: list[str] | None = None, *, transport: httpx.BaseTransport | None = None
+    arguments: list[str] | None = None, *, transport: httpx2.BaseTransport | None = None
 ) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/prove", __doc__)
@@ -126,7 +126,7 @@ def main(
 
 
 def _act(
-    source: EnvironmentSettings, options: argparse.Namespace, transport: httpx.BaseTransport | None
+    source: EnvironmentSettings, options: argparse.Namespace, transport: httpx2.BaseTransport | None
 ) -> int:
     if source.branch_of is not None:
         raise ValueError(
@@ -221,7 +221,7 @@ def _prove(
     session: Session,
     environment: EnvironmentSettings,
     options: argparse.Namespace,
-    transport: httpx.BaseTransport | None,
+    transport: httpx2.BaseTransport | None,
 ) -> None:
     """Do the steps that are not done yet."""
     doctor = ["--no-doctor"] if options.no_doctor else []
@@ -229,7 +229,9 @@ def _prove(
     _once(run, "deploy", partial(_script, *deploy))
     # An interrupted destroy leaves a part of the environment, of which all is measured.
     if "written" not in run.done:
-        with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
+        with httpx2.Client(
+            transport=transport, auth=SigV4Auth(session=session), timeout=60
+        ) as http:
             steps = _measurements(find_endpoint(session, environment), options, http)
             for number, (step, measure) in enumerate(steps.items()):
                 _once(run, step, measure, of_all=number / len(steps))
@@ -239,7 +241,7 @@ def _prove(
 
 
 def _measurements(
-    endpoint: Endpoint, options: argparse.Namespace, http: httpx.Client
+    endpoint: Endpoint, options: argparse.Namespace, http: httpx2.Client
 ) -> dict[str, Callable[[], Measured]]:
     """Return the measurements by the names of their steps."""
     memory = partial(endpoint.memory, starts=options.starts, pause=options.pause)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import httpx
+import httpx2
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
@@ -111,7 +111,7 @@ class Endpoint:
             "requests": [self._requests(name, texts, length) for length in self.lengths()],
         }
 
-    def callers(self, http: httpx.Client) -> Measured:
+    def callers(self, http: httpx2.Client) -> Measured:
         """Measure the milliseconds in which the Function URL answers a caller."""
         texts, measured, json_type = Texts(0), [], {"content-type": "application/json"}
         for length in self.lengths():

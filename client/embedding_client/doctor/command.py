@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import botocore.exceptions
 import botocore.session
-import httpx
+import httpx2
 
 from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import region_of
@@ -68,7 +68,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         image_days=args.image_days,
         deployer=args.deployer,
     )
-    with httpx.Client(timeout=TIMEOUT) as http:
+    with httpx2.Client(timeout=TIMEOUT) as http:
         return report(_snapshot(args, options, http), as_program=args.json)
 
 
@@ -91,7 +91,7 @@ def report(snapshot: Snapshot, *, as_program: bool) -> int:
     return int(any(result.result.state == State.FAILED for result in results))
 
 
-def _snapshot(args: argparse.Namespace, options: DoctorOptions, http: httpx.Client) -> Snapshot:
+def _snapshot(args: argparse.Namespace, options: DoctorOptions, http: httpx2.Client) -> Snapshot:
     url = options.url or ""
     host = urlsplit(url).hostname or ""
     try:

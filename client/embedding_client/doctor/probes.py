@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import botocore.exceptions
-import httpx
+import httpx2
 from botocore.config import Config
 
 from embedding_client.doctor import SkippedError
@@ -17,7 +17,7 @@ _SECONDS = 10
 #: Pages of a list; more would take too long in a large account.
 _MOST_PAGES = 20
 #: A cold start can take longer than a connection.
-TIMEOUT = httpx.Timeout(_SECONDS, read=60)
+TIMEOUT = httpx2.Timeout(_SECONDS, read=60)
 CONFIG = Config(
     connect_timeout=5,
     read_timeout=_SECONDS,
@@ -137,7 +137,7 @@ class Reply(NamedTuple):
 class Web:
     """Requests over HTTP, to the endpoint one at a time: two would start a second environment."""
 
-    def __init__(self, http: httpx.Client, auth: httpx.Auth) -> None:
+    def __init__(self, http: httpx2.Client, auth: httpx2.Auth) -> None:
         self._http = http
         self._auth = auth
         self._lock = threading.Lock()
@@ -155,6 +155,6 @@ class Web:
             seconds = time.perf_counter() - began
         return Reply(response.status_code, response.headers, response.content, 1000 * seconds)
 
-    def get(self, url: str) -> httpx.Response:
+    def get(self, url: str) -> httpx2.Response:
         """Read another address, without a signature."""
         return self._http.get(url, timeout=_SECONDS)

@@ -5,7 +5,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 
 from embedding_client.doctor import CheckResult, SkippedError, ago, failed, ok, warning
 from embedding_client.doctor.probes import NotPermittedError
@@ -198,6 +198,6 @@ def _config(snapshot: Snapshot, image: dict[str, str], where: dict[str, str]) ->
     try:
         answer = snapshot.web.get(url["downloadUrl"])
         config: dict[str, Any] = answer.raise_for_status().json()
-    except (httpx.HTTPError, ValueError):
+    except (httpx2.HTTPError, ValueError):
         return {}
     return config

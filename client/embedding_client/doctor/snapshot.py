@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from embedding_client._auth import LOOPBACK
 from embedding_client.doctor import SkippedError
@@ -306,7 +306,7 @@ class Snapshot:
             return self.web.send(method, self.url() + path, body, signed=signed)
         except CredentialsError as error:
             raise MissingCredentialsError(str(error)) from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))
 
     def _resources(self, suffix: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from embedding_client._index import SPACE_TAG
 from embedding_client.doctor import CheckResult, SkippedError, failed, ok, warning
@@ -135,7 +135,7 @@ def _output(snapshot: Snapshot, stack: str, key: str, table: str) -> str:
     return value
 
 
-def _unreachable(error: httpx.HTTPError, url: str, advice: str) -> CheckResult:
+def _unreachable(error: httpx2.HTTPError, url: str, advice: str) -> CheckResult:
     return warning(f"no answer ({type(error).__name__} at {urlsplit(url).hostname})", advice)
 
 
@@ -144,7 +144,7 @@ def check_front(snapshot: Snapshot) -> CheckResult:
     url = _output(snapshot, "Front", "Url", "front")
     try:
         reply = snapshot.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         return _unreachable(
             error,
             url,
@@ -231,7 +231,7 @@ def check_server(snapshot: Snapshot) -> CheckResult:
     url = _output(snapshot, "Server", "Url", "server")
     try:
         status = snapshot.web.get(f"{url.rstrip('/')}/ready").status_code
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         return _unreachable(
             error,
             url,

@@ -91,7 +91,7 @@ import sys
 import embedder.core.startup
 import embedder.application
 import embedder.core.s3_vectors
-unwanted = ("botocore", "boto3", "httpx", "requests", "urllib3", "asyncio")
+unwanted = ("botocore", "boto3", "httpx", "httpx2", "requests", "urllib3", "asyncio")
 print([name for name in unwanted if name in sys.modules], "http.client" in sys.modules)
 """
     assert run(program) == "[] True\n"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 
@@ -77,14 +77,14 @@ class Running:
     server: DrainingServer
     thread: threading.Thread
 
-    def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+    def post(self, path: str, body: Any, **options: Any) -> httpx2.Response:
         """Send a request: bytes unchanged, everything else as JSON."""
         content = {"content": body} if isinstance(body, bytes) else {"json": body}
-        return httpx.post(self.url + path, **content, **options, timeout=PATIENCE)
+        return httpx2.post(self.url + path, **content, **options, timeout=PATIENCE)
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx2.Response:
         """Send a GET request."""
-        return httpx.get(self.url + path, **options, timeout=PATIENCE)
+        return httpx2.get(self.url + path, **options, timeout=PATIENCE)
 
     def connect(self) -> socket.socket:
         """Open a connection that the test writes to itself."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request
@@ -41,7 +41,7 @@ def test_every_path_is_answered_as_on_lambda(server, method, path):
     """Status, headers and body are the same, but for ids and times."""
     body = json.dumps(BODIES.get(path, {"inputs": "a"})).encode() if method == "POST" else b""
     expected = server.router.handle(Request(method, path, body=body, id="1"))
-    answer = httpx.request(
+    answer = httpx2.request(
         method,
         server.url + path,
         content=body,
@@ -68,10 +68,10 @@ def test_a_load_balancer_gets_its_200(path):
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     with running(additions=Additions(metrics=Metrics(queue))) as server:
         assert server.get(path).status_code == 200
-        head = httpx.head(server.url + path, timeout=PATIENCE)
+        head = httpx2.head(server.url + path, timeout=PATIENCE)
         assert (head.status_code, head.content) == (200, b"")
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-            refused = httpx.request(method, server.url + path, timeout=PATIENCE)
+            refused = httpx2.request(method, server.url + path, timeout=PATIENCE)
             assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
@@ -101,7 +101,7 @@ def test_gzip_goes_both_ways(server):
 def test_a_body_over_six_megabytes_is_refused(server, chunked):
     """The client can read why, and its connection goes on."""
     body = b" " * (MAX_REQUEST_BYTES + 1)
-    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+    with httpx2.Client(base_url=server.url, timeout=PATIENCE) as client:
         refused = client.post("/embed", content=iter([body]) if chunked else body)
         assert refused.status_code == 413
         size = f"more than {MAX_REQUEST_BYTES}" if chunked else f"{MAX_REQUEST_BYTES + 1}"
@@ -281,7 +281,7 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch):
     with running(additions=_keys("slow", "other")) as server:
         body = json.dumps({"inputs": "a"}).encode() + b" " * 60_000
 
-        def send(key: str) -> httpx.Response:
+        def send(key: str) -> httpx2.Response:
             return server.post("/embed", body, headers={"authorization": f"Bearer {key}"})
 
         uploads = [_upload(server, "slow", b"{" * 30_000, length=500_000) for _ in range(3)]

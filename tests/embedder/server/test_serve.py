@@ -15,7 +15,7 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
-import httpx
+import httpx2
 import orjson
 import pytest
 
@@ -109,7 +109,7 @@ def vector(answer: str | bytes) -> bytes:
     return base64.b64decode(orjson.loads(answer)["data"][0]["embedding"])
 
 
-def asker(url: str, client: httpx.Client) -> Callable[[str], bytes]:
+def asker(url: str, client: httpx2.Client) -> Callable[[str], bytes]:
     def ask(text: str) -> bytes:
         answer = client.post(f"{url}/v1/embeddings", json=body(text))
         assert answer.status_code == 200, answer.text
@@ -126,7 +126,7 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count
     patient = ("--timeout", "600")
     with (
         process(minilm_artifact, "--no-keys", "--workers", "2", *patient) as (url, _),
-        httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=48)) as client,
+        httpx2.Client(timeout=PATIENCE, limits=httpx2.Limits(max_connections=48)) as client,
         ThreadPoolExecutor(48) as threads,
     ):
         ask = asker(url, client)
@@ -143,7 +143,7 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact):
     inputs = [" ".join(WORDS[start : start + 100]) for start in range(48)]
     with (
         process(minilm_artifact, "--no-keys", "--drain-accept", "2") as (url, program),
-        httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=64)) as client,
+        httpx2.Client(timeout=PATIENCE, limits=httpx2.Limits(max_connections=64)) as client,
         ThreadPoolExecutor(48) as threads,
     ):
         ask = asker(url, client)
@@ -184,7 +184,7 @@ def drain_over(program: subprocess.Popen, client: HTTPConnection) -> None:
 def second_signal(program: subprocess.Popen, client: HTTPConnection) -> None:
     program.send_signal(signal.SIGTERM)
     url = f"http://{client.host}:{client.port}/ready"
-    wait_until(lambda: httpx.get(url, timeout=PATIENCE).status_code == 503)
+    wait_until(lambda: httpx2.get(url, timeout=PATIENCE).status_code == 503)
     program.send_signal(signal.SIGTERM)
     assert client.getresponse().status == 503
 
@@ -207,7 +207,7 @@ def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
     with process(minilm_artifact, *flags, code=code) as (url, program):
         client = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
         client.request("POST", "/embed", orjson.dumps({"inputs": listed}))
-        metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
+        metrics = partial(httpx2.get, f"{url}/metrics", timeout=PATIENCE)
         wait_until(lambda: bool(re.search("te_queue_size [1-9]", metrics().text)))
         end(program, client)
         assert program.wait(PATIENCE) == 0
@@ -225,7 +225,7 @@ def test_an_upload_and_the_run_that_has_begun_get_503(minilm_artifact):
         clients = [HTTPConnection(host, timeout=PATIENCE) for _ in range(3)]
         for client, length in zip(clients, (1000, len(text), len(text)), strict=True):
             client.request("POST", "/embed", text, {"content-length": f"{length}"})
-        metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
+        metrics = partial(httpx2.get, f"{url}/metrics", timeout=PATIENCE)
         wait_until(lambda: "te_queue_size 1.0" in metrics().text)
         program.send_signal(signal.SIGTERM)
         assert [client.getresponse().status for client in clients] == [503, 503, 503]
@@ -237,7 +237,7 @@ def test_info_has_the_servers_own_limits(minilm_artifact):
     """Lambda's are other ones: it gives an environment one request at a time."""
     flags = ("--max-concurrent-requests", "77", "--max-batch-tokens", "600")
     with process(minilm_artifact, "--no-keys", *flags) as (url, _):
-        info = httpx.get(f"{url}/info", timeout=PATIENCE).json()
+        info = httpx2.get(f"{url}/info", timeout=PATIENCE).json()
     assert info["max_concurrent_requests"] == info["tokenization_workers"] == 77
     assert info["max_batch_tokens"] == 600
 

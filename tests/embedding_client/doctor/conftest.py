@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import botocore.session
-import httpx
+import httpx2
 import pytest
 from botocore.stub import Stubber
 
@@ -73,12 +73,12 @@ def aws():
 def snapshot(aws, tmp_path):
     """Return what makes snapshot: AWS answers with stubs, and the endpoint with a function."""
 
-    def make(answer=lambda _: httpx.Response(403), *, region="eu-central-1", **asked):
-        http = httpx.Client(transport=httpx.MockTransport(answer))
+    def make(answer=lambda _: httpx2.Response(403), *, region="eu-central-1", **asked):
+        http = httpx2.Client(transport=httpx2.MockTransport(answer))
         return Snapshot(
             options=DoctorOptions(**({"url": URL} | asked)),
             aws=Aws(aws),
-            web=Web(http, httpx.BasicAuth("a", "b")),
+            web=Web(http, httpx2.BasicAuth("a", "b")),
             region=region,
             memory=Path(tmp_path) / "state" / "spaces.json",
             clock=lambda: NOW,

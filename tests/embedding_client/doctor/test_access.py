@@ -2,7 +2,7 @@
 
 import json
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client.doctor import SkippedError
@@ -22,7 +22,7 @@ LATE = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
 def answering(status, **headers):
     """Return an endpoint that is no server, with one answer."""
     headers |= {"x-request-id": "abc"}
-    return lambda request: httpx.Response(
+    return lambda request: httpx2.Response(
         404 if request.url.path == "/ready" else status, headers=headers
     )
 
@@ -64,7 +64,7 @@ def test_an_unsigned_request_must_be_refused(snapshot, status, state):
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b'{"embedding": 1}'])
 def test_an_answer_without_a_vector_is_ill(snapshot, body):
     """Something else answers at this URL, and the checks of vectors are skipped."""
-    asked = snapshot(lambda _: httpx.Response(200, content=body))
+    asked = snapshot(lambda _: httpx2.Response(200, content=body))
     found = check_signed(asked)
     assert (found.state, found.found) == (FAILED, "200 without a vector")
     with pytest.raises(SkippedError, match="no vector in answer"):
@@ -102,11 +102,11 @@ def test_a_refused_deployer_is_a_warning(snapshot, status, headers, state):
 
 def test_no_answer_is_ill(snapshot):
     """With the reason, and what to look at: the name, the network and the certificate."""
-    found = check_signed(snapshot(raises(httpx.ConnectError("refused"))))
+    found = check_signed(snapshot(raises(httpx2.ConnectError("refused"))))
     assert (found.state, found.found) == (FAILED, "no answer (ConnectError: refused)")
     for word in ("output Url", "DNS", "certificate", "docs/runbook.md#outage"):
         assert word in found.advice
-    assert check_unsigned(snapshot(raises(httpx.ReadTimeout("")))).state == FAILED
+    assert check_unsigned(snapshot(raises(httpx2.ReadTimeout("")))).state == FAILED
 
 
 URL_ACTION, INVOKE = CONDITIONS
@@ -118,7 +118,7 @@ def test_an_answer_is_enough_without_the_function(aws, snapshot):
     aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
 
     def answer(request):
-        return httpx.Response(200 if "authorization" in request.headers else 403)
+        return httpx2.Response(200 if "authorization" in request.headers else 403)
 
     found = check_permissions(snapshot(answer))
     assert found.found == "both: a signed request is answered"

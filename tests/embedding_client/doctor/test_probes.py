@@ -1,7 +1,7 @@
 """Requests to AWS and to the endpoint: errors by their kind, pages, one request at a time."""
 
 import botocore.exceptions
-import httpx
+import httpx2
 import pytest
 
 from embedding_client.doctor import SkippedError, probes
@@ -94,7 +94,7 @@ def test_a_request_without_credentials_is_skipped(snapshot):
     """As are all checks that need an answer."""
     with pytest.raises(MissingCredentialsError):
         snapshot(raises(CredentialsError("none"))).signed()
-    late = raises(httpx.ReadTimeout(""))
+    late = raises(httpx2.ReadTimeout(""))
     assert snapshot(late).signed() == NoAnswer("ReadTimeout")
 
 

@@ -3,7 +3,7 @@
 import json
 from datetime import timedelta
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client.doctor import SkippedError
@@ -234,7 +234,7 @@ def test_an_old_base_is_a_warning(aws, snapshot, made, state, words):
     # As Docker writes it.
     nanoseconds = "%Y-%m-%dT%H:%M:%S.000000000Z"
     layers = [{"created": at.strftime(nanoseconds)} for at in made] or [{"created_by": "COPY"}]
-    found = check_image(snapshot(lambda _: httpx.Response(200, json={"history": layers})))
+    found = check_image(snapshot(lambda _: httpx2.Response(200, json={"history": layers})))
     assert (found.state, found.found) == (state, words)
 
 

@@ -3,7 +3,7 @@
 import json
 from datetime import timedelta
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client.doctor import SkippedError, ago, serving
@@ -22,7 +22,7 @@ OTHER = "model@2/int8/abc/384"
 def served(space=SPACE):
     """Return an endpoint that answers with a vector."""
     headers = {"x-vector-space": space}
-    return lambda _: httpx.Response(200, json={"embedding": [1]}, headers=headers)
+    return lambda _: httpx2.Response(200, json={"embedding": [1]}, headers=headers)
 
 
 LOCAL = "http://127.0.0.1:9000"
@@ -65,9 +65,9 @@ def test_the_space_is_remembered_until_another_one_is_accepted(snapshot, aws):
 def test_the_spaces_of_two_models_are_named(snapshot):
     """The reranker's comes after the vectors', and a version without it is not another one."""
 
-    def both(request: httpx.Request) -> httpx.Response:
+    def both(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/health":
-            return httpx.Response(200, json={"rerank": {"score_space": "ranker@1"}})
+            return httpx2.Response(200, json={"rerank": {"score_space": "ranker@1"}})
         return served()(request)
 
     pair = f"{SPACE} + rerank:ranker@1"

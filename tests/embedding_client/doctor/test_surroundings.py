@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_client.doctor import SkippedError
@@ -201,7 +201,7 @@ def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot, loaded, stat
     deployed(aws, stack("Index", IndexArn=INDEX))
     tags = {"tags": {"embedding-kit:vector-space": loaded} if loaded else {}}
     aws.answers("s3vectors", "list_tags_for_resource", tags, {"resourceArn": INDEX})
-    served = httpx.Response(200, headers={"x-vector-space": SPACE})
+    served = httpx2.Response(200, headers={"x-vector-space": SPACE})
     found = check_index(snapshot(lambda _: served))
     assert (found.state, found.found) == (state, words)
 
@@ -230,10 +230,10 @@ def test_the_bucket_of_documents_must_send_events(aws, snapshot, *, sends, lette
 @pytest.mark.parametrize(
     ("answer", "state", "words"),
     [
-        (lambda _: httpx.Response(200), OK, "ready"),
-        (lambda _: httpx.Response(503), FAILED, "the response to GET /ready is 503"),
+        (lambda _: httpx2.Response(200), OK, "ready"),
+        (lambda _: httpx2.Response(503), FAILED, "the response to GET /ready is 503"),
         (
-            raises(httpx.ConnectTimeout("late")),
+            raises(httpx2.ConnectTimeout("late")),
             WARNING,
             "no answer (ConnectTimeout at server.example.com)",
         ),
@@ -274,7 +274,7 @@ def test_the_api_in_front_wants_a_key(aws, snapshot, *, status, body, state, fou
 
     def answer(request):
         requests.append(request)
-        return httpx.Response(status, json=body)
+        return httpx2.Response(status, json=body)
 
     finding = check_front(snapshot(answer))
     assert finding.state == state
@@ -287,6 +287,6 @@ def test_the_api_in_front_wants_a_key(aws, snapshot, *, status, body, state, fou
 def test_a_private_api_cannot_be_reached_from_everywhere(aws, snapshot):
     """That is a warning, with the host and without its path."""
     deployed(aws, stack("Front", Url=FRONT))
-    finding = check_front(snapshot(raises(httpx.ConnectError("no route"))))
+    finding = check_front(snapshot(raises(httpx2.ConnectError("no route"))))
     host = "abc123.execute-api.eu-central-1.amazonaws.com"
     assert (finding.state, finding.found) == (WARNING, f"no answer (ConnectError at {host})")

@@ -13,7 +13,7 @@ import textwrap
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from botocore.credentials import Credentials
 
@@ -26,7 +26,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def http():
-    with httpx.Client(timeout=None) as client:
+    with httpx2.Client(timeout=None) as client:
         yield client
 
 

@@ -7,7 +7,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from botocore.exceptions import ClientError
 
@@ -167,12 +167,12 @@ def test_provisioned_starts_are_in_the_functions_log():
 
 def test_a_caller_that_is_not_allowed_is_a_result():
     """Everything else is measured without it; another status is an error."""
-    transport = httpx.MockTransport(lambda _: httpx.Response(403))
-    with httpx.Client(transport=transport) as http:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(403))
+    with httpx2.Client(transport=transport) as http:
         assert "none of [callers]" in _endpoint(_Aws()).callers(http)["refused"]
-    transport = httpx.MockTransport(lambda _: httpx.Response(502, text="crashed"))
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(502, text="crashed"))
     with (
-        httpx.Client(transport=transport) as http,
+        httpx2.Client(transport=transport) as http,
         pytest.raises(ValueError, match="must answer with 200; found: crashed"),
     ):
         _endpoint(_Aws()).callers(http)

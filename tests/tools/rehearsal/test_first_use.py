@@ -23,18 +23,18 @@ TO_EMULATOR = """
 import contextlib, os
 
 with contextlib.suppress(ImportError):  # another Python builds the zip
-    import httpx
+    import httpx2
 
-    send = httpx.HTTPTransport.handle_request
+    send = httpx2.HTTPTransport.handle_request
 
     def handle_request(self, request):
         if request.url.host.endswith(".on.aws"):
             url = os.environ["AWS_ENDPOINT_URL"] + request.url.raw_path.decode()
             body, headers = request.read(), request.headers
-            request = httpx.Request(request.method, url, headers=headers, content=body)
+            request = httpx2.Request(request.method, url, headers=headers, content=body)
         return send(self, request)
 
-    httpx.HTTPTransport.handle_request = handle_request
+    httpx2.HTTPTransport.handle_request = handle_request
 """
 
 

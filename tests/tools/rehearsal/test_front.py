@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -238,7 +238,7 @@ def test_the_protocols_inspector_sends_a_key(front, vectors, tmp_path):
 
 def test_errors_of_the_embedder_arrive_as_they_are(front):
     """API Gateway validates nothing: also unknown paths and wrong methods are answered by ours."""
-    with httpx.Client(base_url=front.url, headers=front.headers(), timeout=60) as http:
+    with httpx2.Client(base_url=front.url, headers=front.headers(), timeout=60) as http:
         assert http.post("/embed", json={"inputs": 7}).json()["error_type"] == "Validation"
         assert http.post("/v1/embeddings", json={}).json()["error"]["code"] == "invalid_field"
         assert http.get("/nothing").status_code == 404
@@ -250,9 +250,9 @@ def test_gzip_travels_both_ways(front, vectors):
     """A body in gzip is inflated, and an answer of 16 KB or more comes in gzip if it is wanted."""
     body = gzip.compress(json.dumps({"texts": TEXTS * 10}).encode())
     headers = front.headers() | {"content-encoding": "gzip", "content-type": "application/json"}
-    packed = httpx.post(f"{front.url}/", content=body, headers=headers, timeout=60)
+    packed = httpx2.post(f"{front.url}/", content=body, headers=headers, timeout=60)
     assert packed.headers["content-encoding"] == "gzip"
-    plain = httpx.post(
+    plain = httpx2.post(
         f"{front.url}/", content=body, headers=headers | {"accept-encoding": "identity"}, timeout=60
     )
     assert "content-encoding" not in plain.headers
@@ -265,7 +265,7 @@ def test_gzip_travels_both_ways(front, vectors):
 def test_without_a_key_nothing_reaches_the_function(front, events, path, headers):
     """No key and a wrong key get 401 in the form of OpenAI's errors, on every path."""
     before = len(events)
-    answer = httpx.post(f"{front.url}{path}", json={"input": "a"}, headers=headers)
+    answer = httpx2.post(f"{front.url}{path}", json={"input": "a"}, headers=headers)
     assert answer.status_code == 401
     assert answer.json()["error"] == {
         "message": "The header x-api-key is missing or has no valid API key.",
@@ -328,7 +328,7 @@ def test_a_key_is_replaced_without_an_interruption(aws, functions, events, stack
     first = deployed(aws, "front-keys")
 
     def status(key: str) -> int:
-        answer = httpx.get(f"{first.url}/health", headers={"x-api-key": key}, timeout=60)
+        answer = httpx2.get(f"{first.url}/health", headers={"x-api-key": key}, timeout=60)
         return answer.status_code
 
     old = first.keys["rotated-1"]
@@ -351,7 +351,7 @@ def test_an_authorizer_refuses_for_certain(aws, functions, events, stack):
 
     def answered(headers: dict[str, str]) -> tuple[int, list[str]]:
         before = len(events)
-        answer = httpx.get(f"{api.url}/health", headers=headers, timeout=60)
+        answer = httpx2.get(f"{api.url}/health", headers=headers, timeout=60)
         return answer.status_code, [event["function"] for event in events[before:]]
 
     assert answered(key | {"x-team": "search"}) == (200, [AUTHORIZER, EMBEDDER])

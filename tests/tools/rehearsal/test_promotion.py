@@ -4,7 +4,7 @@ import hashlib
 import json
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 
 from embedding_kit.image_identity import build_arguments
@@ -52,10 +52,10 @@ def push(aws, session):
         files = []
         for content in (config, b"layer of " + target.encode()):
             digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            httpx.post(f"{base}/blobs/uploads/", params={"digest": digest}, content=content)
+            httpx2.post(f"{base}/blobs/uploads/", params={"digest": digest}, content=content)
             files.append({"digest": digest, "size": len(content)})
         manifest = json.dumps({"schemaVersion": 2, "config": files[0], "layers": files[1:]})
-        answer = httpx.put(
+        answer = httpx2.put(
             f"{base}/manifests/{uuid4().hex}",
             content=manifest,
             headers={"Content-Type": media_type},
@@ -81,7 +81,7 @@ def test_an_image_has_the_same_digest_in_the_next_environment(aws, session, envi
         assert promote(session, staging, [image]) == {"endpoint": digest}
         assert _images(aws, staging) == {digest: [f"promoted-{digest.removeprefix('sha256:')}"]}
     layer = f"sha256:{hashlib.sha256(b'layer of endpoint').hexdigest()}"
-    copied = httpx.get(f"{aws.url}/v2/embedding-kit-{staging.name}/blobs/{layer}")
+    copied = httpx2.get(f"{aws.url}/v2/embedding-kit-{staging.name}/blobs/{layer}")
     assert copied.content == b"layer of endpoint"
 
 

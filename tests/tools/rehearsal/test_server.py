@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
@@ -95,9 +95,9 @@ def test_the_load_balancer_forwards_to_a_server_with_its_keys(server, task):
     url = f"{server.aws.url}/_alb/{balancer['LoadBalancerName']}/v1/embeddings"
     body = {"model": "small", "input": "one two"}
     key = {"authorization": "Bearer s1"}
-    answered = httpx.post(url, json=body, headers=key, timeout=60)
+    answered = httpx2.post(url, json=body, headers=key, timeout=60)
     assert answered.status_code == 200
     direct = task.post("/v1/embeddings", body, headers=key).json()
     # Each answer has an id of its own.
     assert answered.json() | {"id": direct["id"]} == direct
-    assert httpx.post(url, json=body, timeout=60).status_code == 401
+    assert httpx2.post(url, json=body, timeout=60).status_code == 401

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
@@ -267,7 +267,7 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
     who = aws.assume(_role(aws, environment))
     with (
         cdk.report.step(f"embed doctor {environment}"),
-        httpx.Client(transport=ToEmulator(aws.port), timeout=60) as http,
+        httpx2.Client(transport=ToEmulator(aws.port), timeout=60) as http,
     ):
         snapshot = Snapshot(
             options=DoctorOptions(environment=environment),
@@ -303,17 +303,17 @@ def _role(aws: Emulator, environment: str) -> str:
     return name
 
 
-class ToEmulator(httpx.HTTPTransport):
+class ToEmulator(httpx2.HTTPTransport):
     """Sends requests to the emulated AWS, with the header of the host that they are for."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
         self._base = f"http://127.0.0.1:{port}"
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request."""
         url, content = f"{self._base}{request.url.raw_path.decode('ascii')}", request.read()
-        sent = httpx.Request(request.method, url, headers=request.headers, content=content)
+        sent = httpx2.Request(request.method, url, headers=request.headers, content=content)
         return super().handle_request(sent)
 
 

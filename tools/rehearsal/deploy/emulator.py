@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import botocore.session
-import httpx
+import httpx2
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
@@ -79,7 +79,7 @@ class Emulator:
         # The address is signed for a host that only AWS has; the emulated AWS is here.
         address = urlsplit(function_configuration["Code"]["Location"])
         url = f"{self.url}{address.path}?{address.query}"
-        return httpx.get(url, timeout=120, trust_env=False).raise_for_status().content
+        return httpx2.get(url, timeout=120, trust_env=False).raise_for_status().content
 
     def post(
         self,
@@ -89,7 +89,7 @@ class Emulator:
         who: ReadOnlyCredentials | None = None,
         headers: Mapping[str, str] | None = None,
         tampered: bool = False,
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         """Post JSON to the emulated AWS for a URL, such as a Function URL; its host is a header.
 
         It is unsigned without credentials; a tampered body was changed after signing.
@@ -100,7 +100,7 @@ class Emulator:
         if who is not None:
             SigV4Auth(who, "lambda", REGION).add_auth(signed)
         address = urlsplit(url)
-        return httpx.post(
+        return httpx2.post(
             f"{self.url}{address.path}",
             content=payload.replace(b"e", b"a") if tampered else payload,
             headers={**signed.headers, "host": address.netloc},
