@@ -219,7 +219,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         _claim_name(self, name)
         namespace = f"EmbeddingKit/{name}"
         hosting = hosting or Hosting()
-        self._embedder = made = EmbeddingFunction(
+        self._embedder = EmbeddingFunction(
             self,
             "Embedder",
             model=model,
@@ -230,28 +230,24 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             role=role,
             log_group=log_group,
         )
-        self.function = made.function
-        self.log_group = made.log_group
+        self.function = self._embedder.function
+        self.log_group = self._embedder.log_group
         percent = experiment and experiment.percent
-        other: lambda_.IVersion | None = None
-        if experiment:
-            other = lambda_.Version.from_version_attributes(
-                self, "Other", lambda_=self.function, version=str(experiment.version)
-            )
+        tried = self._experiments_version(experiment)
         self.alias = lambda_.Alias(
             self,
             "Live",
             alias_name=LIVE,
             version=self.function.current_version,
-            additional_versions=[lambda_.VersionWeight(version=other, weight=percent / 100)]
-            if other and percent
+            additional_versions=[lambda_.VersionWeight(version=tried, weight=percent / 100)]
+            if tried and percent
             else None,
         )
         self.alias_arn = self.alias.function_arn
         self.function_url = _url(self.alias)
         self.url = self.function_url.url
         self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
-        add_metric_filters(Construct(self, "Metrics"), made.log_group, namespace)
+        add_metric_filters(Construct(self, "Metrics"), self.log_group, namespace)
         if isinstance(self.cold_start, Provisioned):
             _scale(self, self.alias, self.cold_start)
         self.check = ReleaseCheck(
@@ -265,23 +261,13 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             experiment=experiment,
             hosting=hosting,
         )
-        self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
-        if not percent:
-            # CodeDeploy cannot move an alias that has fixed weights.
-            self.deployment_group = GuardedRelease(
-                self,
-                "Release",
-                alias=self.alias,
-                release=self.release,
-                metrics=self.metrics,
-                alarms=self.alarm_settings,
-                timeout=self.settings.timeout,
-            ).deployment_group
+        # CodeDeploy cannot move an alias that has fixed weights.
+        self.deployment_group = None if percent else self._make_deployment_group()
         self._urls = [self.function_url]
         self.candidate: lambda_.Alias | None = None
         self.candidate_url: str | None = None
-        if other and not percent:
-            self.candidate = lambda_.Alias(self, "Candidate", alias_name=_CANDIDATE, version=other)
+        if tried and not percent:
+            self.candidate = lambda_.Alias(self, "Candidate", alias_name=_CANDIDATE, version=tried)
             self._urls.append(_url(self.candidate))
             self.candidate_url = self._urls[1].url
         self._has_experiment = experiment is not None
@@ -289,6 +275,24 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.is_invoked = False
         self.caller_role: iam.Role | None = None
         self.node.add_validation(AliasResources(self.function, self.alias))
+
+    def _experiments_version(self, experiment: Experiment | None) -> lambda_.IVersion | None:
+        if experiment is None:
+            return None
+        return lambda_.Version.from_version_attributes(
+            self, "Other", lambda_=self.function, version=str(experiment.version)
+        )
+
+    def _make_deployment_group(self) -> codedeploy.LambdaDeploymentGroup:
+        return GuardedRelease(
+            self,
+            "Release",
+            alias=self.alias,
+            release=self.release,
+            metrics=self.metrics,
+            alarms=self.alarm_settings,
+            timeout=self.settings.timeout,
+        ).deployment_group
 
     def add_callers(self, callers: Callers) -> None:
         """Let principals call, besides those of `grant_invoke_url` and `grant_invoke`.

@@ -91,31 +91,14 @@ class EmbeddingFunction(Construct):
         log_group: logs.ILogGroup | None = None,
     ) -> None:
         super().__init__(scope, id)
-        if log_group is not None and "log_retention_days" in settings.model_fields_set:
-            raise rule_error(
-                "a log group of your own has its own retention",
-                found="log_group with function.log_retention_days",
-                allowed="one of them",
-            )
         for note in model_notes(model):
             Annotations.of(self).add_warning_v2("embedding-kit:unknownModel", note)
-        # The CDK's members are in ascending order, with "never" as the last one.
-        *members, _ = logs.RetentionDays
-        retentions = dict(zip(RETENTION_DAYS, members, strict=True))
-        self.log_group = log_group or logs.LogGroup(
-            self,
-            "Logs",
-            retention=retentions[settings.log_retention_days],
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        self.log_group = self._make_log_group(settings, log_group)
         variables = logging_variables(name) | request_variables(settings)
-        key, artifact = hosting.environment_encryption, None
-        in_s3 = artifact_in_s3(model, settings)
-        if in_s3:
-            key_arn = key.key_arn if key else None
-            artifact = ArtifactInS3(self, "Artifact", model=model, key_arn=key_arn)
+        artifact = self._make_artifact(model, settings, hosting)
+        if artifact:
             variables[contract().variables["artifact_location"]] = artifact.location
-        execution_role = self._role(role)
+        execution_role = self._make_role(role)
         self.function = packaged_function(
             self,
             "Function",
@@ -125,7 +108,7 @@ class EmbeddingFunction(Construct):
             memory_size=settings.memory_mb,
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
             ephemeral_storage_size=Size.mebibytes(
-                storage_mb(model, in_s3=in_s3, snap_start=snap_start)
+                storage_mb(model, in_s3=artifact is not None, snap_start=snap_start)
             ),
             reserved_concurrent_executions=settings.reserved_concurrency,
             environment=variables,
@@ -138,7 +121,7 @@ class EmbeddingFunction(Construct):
                 calls_aws=artifact is not None,
             ),
             **{"description": f"Embeddings by {model.name}", **hosting.function_props},
-            environment_encryption=key,
+            environment_encryption=hosting.environment_encryption,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,
             # and only at INFO: a system level of WARN drops those of successful requests.
@@ -178,7 +161,36 @@ class EmbeddingFunction(Construct):
         if group is not None:
             let_call_aws(cast("ec2.ISecurityGroup", group))
 
-    def _role(self, given: iam.IRole | str | None) -> iam.IRole:
+    def _make_log_group(
+        self, settings: FunctionSettings, own: logs.ILogGroup | None
+    ) -> logs.ILogGroup:
+        if own is None:
+            # The CDK's members are in ascending order, with "never" as the last one.
+            *members, _ = logs.RetentionDays
+            retentions = dict(zip(RETENTION_DAYS, members, strict=True))
+            return logs.LogGroup(
+                self,
+                "Logs",
+                retention=retentions[settings.log_retention_days],
+                removal_policy=RemovalPolicy.DESTROY,
+            )
+        if "log_retention_days" in settings.model_fields_set:
+            raise rule_error(
+                "a log group of your own has its own retention",
+                found="log_group with function.log_retention_days",
+                allowed="one of them",
+            )
+        return own
+
+    def _make_artifact(
+        self, model: ModelSettings, settings: FunctionSettings, hosting: Hosting
+    ) -> ArtifactInS3 | None:
+        if not artifact_in_s3(model, settings):
+            return None
+        key = hosting.environment_encryption
+        return ArtifactInS3(self, "Artifact", model=model, key_arn=key.key_arn if key else None)
+
+    def _make_role(self, given: iam.IRole | str | None) -> iam.IRole:
         if isinstance(given, str):
             # The CDK then creates no role here, and reports what this one must be allowed.
             iam.Role.customize_roles(self, use_precreated_roles={_ROLE: given})
