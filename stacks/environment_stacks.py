@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from embedding_kit.monitoring.parts import Part
+from embedding_kit.monitoring.parts import AlarmedPart
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
@@ -48,7 +48,7 @@ class EnvironmentStacks:
             self.server = ServerStack(app, settings, settings.server, images, index=index)
         self.observability: ObservabilityStack | None = None
         if settings.branch_of is None:
-            parts: dict[str, Part | None] = {
+            parts: dict[str, AlarmedPart | None] = {
                 "BatchAlarms": self.batch.batch if self.batch else None,
                 "LoadAlarm": index.loading if index else None,
                 "DocumentAlarms": index.ingestion if index else None,

@@ -10,7 +10,7 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.dashboard import EndpointDashboard
 from embedding_kit.monitoring.notices import AlarmTopic, CostBudget, ReleaseNotices
-from embedding_kit.monitoring.parts import Part, PartAlarms
+from embedding_kit.monitoring.parts import AlarmedPart, PartAlarms
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from stacks.environment import COST_TAG, EnvironmentSettings
 from stacks.environment_stack import EnvironmentStack
@@ -29,7 +29,7 @@ class ObservabilityStack(EnvironmentStack):
         app: cdk.App,
         settings: EnvironmentSettings,
         endpoint: EmbeddingEndpoint,
-        parts: Mapping[str, Part | None],
+        parts: Mapping[str, AlarmedPart | None],
     ) -> None:
         """Create the stack; `parts` has what else is watched, by the id of its alarms."""
         name = observability_stack_name(settings.name)

@@ -127,7 +127,7 @@ class ImportedEndpoint(IEmbeddingEndpoint):
             grant(grantee, [action], self.alias_arn, condition)
             for action, condition in actions.items()
         ]
-        if not all(each.success for each in granted):
+        if not all(permission.success for permission in granted):
             raise rule_error(
                 "an imported endpoint can grant a principal only by the principal's own policy",
                 found=type(grantee.grant_principal).__name__,

@@ -141,8 +141,8 @@ class EndpointMetrics:
     def of_platform(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
         """Return a metric of a metric filter, by its name in `PLATFORM_METRICS`."""
         if name not in PLATFORM_METRICS:
-            known = ", ".join(PLATFORM_METRICS)
-            raise ValueError(f"no metric filter has this name; found: {name!r}; allowed: {known}")
+            allowed = ", ".join(PLATFORM_METRICS)
+            raise ValueError(f"no metric filter has this name; found: {name!r}; allowed: {allowed}")
         return metric(self.namespace, name, statistic, label)
 
     def of_embedder(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
@@ -155,9 +155,10 @@ class EndpointMetrics:
 
         They count all requests: by the URL, by Invoke, or through another service.
         """
-        if name not in (known := ("Requests", "ServerErrors")):
+        if name not in (allowed := ("Requests", "ServerErrors")):
             raise ValueError(
-                f"no metric per version has this name; found: {name!r}; allowed: {', '.join(known)}"
+                f"no metric per version has this name; found: {name!r}; "
+                f"allowed: {', '.join(allowed)}"
             )
         dimensions = {"FunctionName": self._function.function_name, "Version": version}
         return metric(self.namespace, name, statistic, None, dimensions)

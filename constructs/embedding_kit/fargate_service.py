@@ -141,7 +141,7 @@ class EmbeddingService(Construct):
         port = ec2.Port.tcp(443 if settings.certificate else 80)
         for network in settings.clients:
             group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
-        made = elbv2.ApplicationLoadBalancer(
+        load_balancer = elbv2.ApplicationLoadBalancer(
             self,
             "LoadBalancer",
             vpc=vpc,
@@ -154,11 +154,11 @@ class EmbeddingService(Construct):
             drop_invalid_header_fields=True,
         )
         reason = "The server's own log has a line for each request to a task."
-        acknowledge(made, "AwsSolutions-ELB2", reason=reason)
+        acknowledge(load_balancer, "AwsSolutions-ELB2", reason=reason)
         if "0.0.0.0/0" in settings.clients:
             reason = "By the settings, all addresses are clients."
             acknowledge(group, "AwsSolutions-EC23", reason=reason)
-        return made
+        return load_balancer
 
     def _make_task(
         self,
@@ -272,16 +272,19 @@ class EmbeddingService(Construct):
         )
 
     def _add_listener(self) -> None:
-        kind: dict[str, Any] = {"port": 80, "protocol": elbv2.ApplicationProtocol.HTTP}
+        listener_properties: dict[str, Any] = {
+            "port": 80,
+            "protocol": elbv2.ApplicationProtocol.HTTP,
+        }
         if arn := self.settings.certificate:
-            kind = {
+            listener_properties = {
                 "port": _HTTPS,
                 "protocol": elbv2.ApplicationProtocol.HTTPS,
                 "certificates": [acm.Certificate.from_certificate_arn(self, "Certificate", arn)],
                 "ssl_policy": elbv2.SslPolicy.TLS13_12_RES_PQ,
             }
         listener = self.load_balancer.add_listener(
-            "Listener", open=False, default_target_groups=[self.target_group], **kind
+            "Listener", open=False, default_target_groups=[self.target_group], **listener_properties
         )
         # The metrics are those of one task, whichever answers: they are read from the tasks.
         listener.add_action(

@@ -15,8 +15,8 @@ def acknowledge_wildcard(scope: IConstruct, resource: str, *, reason: str) -> No
     """Acknowledge a wildcard in the ARN of a permission."""
     # As cdk-nag writes it: a reference is its name in angle brackets.
     resolved = Stack.of(scope).resolve(resource)
-    parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
-    shown = "".join(part if isinstance(part, str) else f"<{_name(part)}>" for part in parts)
+    words = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
+    shown = "".join(word if isinstance(word, str) else f"<{_name(word)}>" for word in words)
     acknowledge(scope, f"AwsSolutions-IAM5[Resource::{shown}]", reason=reason)
 
 

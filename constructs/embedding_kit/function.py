@@ -273,21 +273,21 @@ def _errors(
         )
     if function.snap_start is None:
         return
-    other = 'another cold_start.kind than "snapstart"'
+    without_snapstart = 'another cold_start.kind than "snapstart"'
     if static or scaled:
         yield (
             "SnapStart takes no provisioned concurrency; found: both; "
-            f"allowed: no provisioned concurrency, or {other}"
+            f"allowed: no provisioned concurrency, or {without_snapstart}"
         )
     if function.file_system_configs:
         yield (
             "SnapStart takes no EFS file system; found: a file system on the function; "
-            f"allowed: no file system, or {other}"
+            f"allowed: no file system, or {without_snapstart}"
         )
     storage = function.ephemeral_storage
     size = storage.size if isinstance(storage, lambda_.CfnFunction.EphemeralStorageProperty) else 0
     if size > SNAPSTART_STORAGE_MB:
         yield (
             f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB; found: {size} MB; "
-            f"allowed: {SNAPSTART_STORAGE_MB} MB, or {other}"
+            f"allowed: {SNAPSTART_STORAGE_MB} MB, or {without_snapstart}"
         )

@@ -33,8 +33,8 @@ _INTERFACE_ACTIONS = [
 ]
 #: The properties of a function that have their own place, and that place.
 _ELSEWHERE = {
-    name: place
-    for place, names in {
+    name: home
+    for home, names in {
         "the settings of the function": "memory_size timeout ephemeral_storage_size "
         "reserved_concurrent_executions log_retention",
         "Hosting": "vpc vpc_subnets security_groups environment_encryption tracing",
@@ -50,7 +50,7 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosting:
-    """What a function uses of the app's own, besides its code.
+    """Resources of the app that a function uses, besides its code.
 
     Attributes:
         vpc: A VPC. Default: none. The function of an endpoint calls no service other than that of
@@ -81,17 +81,17 @@ class Hosting:
 
     def __post_init__(self) -> None:
         without = {"vpc_subnets": self.vpc_subnets, "security_groups": self.security_groups}
-        found = [name for name, value in without.items() if value is not None]
-        if self.vpc is None and found:
+        needing_vpc = [name for name, value in without.items() if value is not None]
+        if self.vpc is None and needing_vpc:
             raise rule_error(
                 "subnets and security groups belong to a VPC",
-                found=f"{' and '.join(found)} without vpc",
+                found=f"{' and '.join(needing_vpc)} without vpc",
                 allowed="vpc with them, or none of the three",
             )
-        known = inspect.signature(lambda_.FunctionProps).parameters
+        properties = inspect.signature(lambda_.FunctionProps).parameters
         for name in self.function_props:
-            if name in _ELSEWHERE or name not in known:
-                free = ", ".join(sorted(known.keys() - _ELSEWHERE.keys()))
+            if name in _ELSEWHERE or name not in properties:
+                free = ", ".join(sorted(properties.keys() - _ELSEWHERE.keys()))
                 raise rule_error(
                     "function_props has properties of aws_lambda.Function without another place",
                     found=name,

@@ -37,11 +37,11 @@ def models_json(model: ModelSettings, *, here: bool = False) -> str:
     for table, source in model.tables.items():
         models[table] = source.choices
         if source.folder:
-            place = str(source.folder.resolve()) if here else f"sources/{table}"
-            models[table]["folder"] = place
+            path = str(source.folder.resolve()) if here else f"sources/{table}"
+            models[table]["folder"] = path
     if model.index:
-        place = str(model.index.resolve()) if here else f"sources/texts/{model.index.name}"
-        models["texts"] = place
+        path = str(model.index.resolve()) if here else f"sources/texts/{model.index.name}"
+        models["texts"] = path
         if model.route == "query":
             models["documents"] = models["model"] | {"route": "document"}
     return json.dumps(models)
@@ -70,14 +70,14 @@ def compare_labels(
     A base image that the settings do not pin is not compared: any is allowed. `table` has the
     settings in the environment's file.
     """
-    found, allowed = _compared(labels), _compared(model_labels(model))
+    built, wanted = _compared(labels), _compared(model_labels(model))
     if not model.base_image:
-        found.pop(_BASE_IMAGE, None)
+        built.pop(_BASE_IMAGE, None)
     return [
-        f"[{table}] {setting}: found: {found.get(setting, 'not set')}; "
-        f"allowed: {allowed.get(setting, 'not set')}"
-        for setting in allowed | found
-        if found.get(setting) != allowed.get(setting)
+        f"[{table}] {setting}: found: {built.get(setting, 'not set')}; "
+        f"allowed: {wanted.get(setting, 'not set')}"
+        for setting in wanted | built
+        if built.get(setting) != wanted.get(setting)
     ]
 
 

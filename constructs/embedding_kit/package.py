@@ -246,8 +246,8 @@ def zip_code(scope: Construct, model: ModelSettings, *, with_artifact: bool = Tr
 
 def _completed(stack: Stack, name: str) -> str:
     """Return a bucket's name with what the stack knows of its place."""
-    found = stack.resolve(name)
-    text = str(found["Fn::Sub"]) if isinstance(found, dict) else str(found)
+    resolved = stack.resolve(name)
+    text = str(resolved["Fn::Sub"]) if isinstance(resolved, dict) else str(resolved)
     for placeholder, value in (("AWS::AccountId", stack.account), ("AWS::Region", stack.region)):
         if not Token.is_unresolved(value):
             text = text.replace(f"${{{placeholder}}}", value)

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 
 from embedding_kit.settings.locations import Location
 
-#: Of S3, and of S3 Vectors:
+#: Actions of S3 and of S3 Vectors:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
 READ_KEY = ("kms:Decrypt",)
 WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")

@@ -75,11 +75,11 @@ def image_folder() -> Path:
         FileNotFoundError: It is in neither place.
     """
     package = Path(__file__).parent
-    places = (package / "lambda_image", package.parents[1] / "lambda_image")
-    for place in places:
-        if (place / "Dockerfile").is_file():
-            return place
-    looked = " and ".join(str(place) for place in places)
+    folders = (package / "lambda_image", package.parents[1] / "lambda_image")
+    for folder in folders:
+        if (folder / "Dockerfile").is_file():
+            return folder
+    looked = " and ".join(str(folder) for folder in folders)
     raise FileNotFoundError(f"the image's Dockerfile is missing; looked in {looked}")
 
 

@@ -213,7 +213,7 @@ class ReleaseCheck(Construct):
         self.log_group = make_log_group(self, "Logs")
         self.function = self._make_function(alias, model, settings)
         provider = self._make_provider()
-        other = str(experiment.version) if experiment and experiment.percent else ""
+        weighted_version = str(experiment.version) if experiment and experiment.percent else ""
         # The value follows below; the name is needed here.
         record = CfnOutput(self, "VectorSpace", value="unknown")
         self.resource = CustomResource(
@@ -227,7 +227,7 @@ class ReleaseCheck(Construct):
                 "Version": alias.version.version,
                 "WarmStarts": str(_warm_starts(settings.reserved_concurrency, cold_start)),
                 "Alias": alias.alias_name,
-                "OtherVersion": other,
+                "OtherVersion": weighted_version,
                 # With provisioned concurrency, Lambda itself uses weights for a moment.
                 "ShiftsTraffic": str(
                     release.in_steps or isinstance(cold_start, Provisioned)

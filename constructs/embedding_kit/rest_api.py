@@ -56,7 +56,7 @@ class _GatewayAnswer(NamedTuple):
 
 
 _INTERNAL = ("internal_error", "The request could not be served.")
-#: By the id of the construct.
+#: Responses by the id of the construct.
 GATEWAY_RESPONSES = {
     "InvalidApiKey": _GatewayAnswer(
         _TYPE.INVALID_API_KEY,
@@ -421,7 +421,7 @@ class EmbeddingRestApi(Construct):
                 domain_name=domain.name,
                 validation=acm.CertificateValidation.from_dns(zone),
             )
-        made = apigateway.DomainName(
+        domain_name = apigateway.DomainName(
             self,
             "Domain",
             domain_name=domain.name,
@@ -432,11 +432,11 @@ class EmbeddingRestApi(Construct):
             mapping=self.api,
         )
         if zone:
-            target = route53_targets.ApiGatewayDomain(made)
+            target = route53_targets.ApiGatewayDomain(domain_name)
             route53.ARecord(
                 self, "Record", zone=zone, target=route53.RecordTarget.from_alias(target)
             )
-        return made
+        return domain_name
 
 
 def _integration(endpoint: IEmbeddingEndpoint, settings: ApiGatewayFront) -> apigateway.Integration:

@@ -37,7 +37,7 @@ ARTIFACTS = "artifact/"
 _BUCKET_ACTIONS = ("s3:GetBucketLocation", "s3:GetEncryptionConfiguration", "s3:ListBucket")
 _OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.
-_PARTS_KEPT = Duration.days(7)
+_UPLOAD_EXPIRY = Duration.days(7)
 
 
 class ArtifactBucket(Construct):
@@ -135,7 +135,7 @@ def private_bucket(
         lifecycle_rules=[
             s3.LifecycleRule(
                 id="drop-what-an-upload-that-broke-off-has-left",
-                abort_incomplete_multipart_upload_after=_PARTS_KEPT,
+                abort_incomplete_multipart_upload_after=_UPLOAD_EXPIRY,
             )
         ],
     )

@@ -10,7 +10,7 @@ import pytest
 from embedding_kit.settings.regions import (
     BUDGETS,
     FEATURES,
-    KNOWN,
+    KNOWN_REGIONS,
     SNAPSTART,
     URLS,
     VECTORS,
@@ -29,13 +29,13 @@ TYPES = {
 
 def test_the_list_is_that_of_cloudformation():
     """A newer cfn-lint with other regions asks for another list, and for its own version there."""
-    assert set(TYPES) == KNOWN
+    assert set(TYPES) == KNOWN_REGIONS
     found = {
         f.type: {r for r, has in TYPES.items() if f.type not in has} for f in FEATURES if f.type
     }
     assert found == {f.type: set(f.without) for f in FEATURES if f.type}
     doubtful = {region for feature in FEATURES for region in feature.doubtful}
-    assert doubtful <= KNOWN
+    assert doubtful <= KNOWN_REGIONS
     assert f"cfn-lint {cfnlint.version.__version__}" in URLS.source
 
 

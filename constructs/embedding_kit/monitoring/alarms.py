@@ -61,8 +61,8 @@ class EndpointAlarms(Construct):
     ) -> None:
         super().__init__(scope, id)
         settings = endpoint.alarm_settings
-        made = with_warnings(alarm_definitions(endpoint), settings.warning_percent)
-        definitions = _enabled(watched(made, watch), disabled)
+        offered = with_warnings(alarm_definitions(endpoint), settings.warning_percent)
+        definitions = _enabled(watched(offered, watch), disabled)
         self.thresholds = {definition.name: definition.threshold for definition in definitions}
         notify = [actions.SnsAction(topic)] if topic else []
         runbook = settings.runbook_url
@@ -118,11 +118,11 @@ def _enabled(definitions: list[AlarmDefinition], disabled: Sequence[str]) -> lis
             f"no alarm of this endpoint has this name; found: {', '.join(unknown)}; "
             f"allowed: {', '.join(names)}"
         )
-    kept = [definition for definition in definitions if definition.name not in disabled]
-    if not any(definition.page for definition in kept):
+    enabled = [definition for definition in definitions if definition.name not in disabled]
+    if not any(definition.page for definition in enabled):
         paging = ", ".join(definition.name for definition in definitions if definition.page)
         raise ValueError(
             "the composite alarm needs an alarm that pages; found: all of them disabled; "
             f"allowed: at least one of {paging}"
         )
-    return kept
+    return enabled

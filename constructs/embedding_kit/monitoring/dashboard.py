@@ -163,12 +163,12 @@ class EndpointDashboard(Construct):
     def _cold_starts(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         starts = [metrics.of_platform("InitDuration", p, p) for p in ("p50", "p99", "Maximum")]
-        kind = self._endpoint.cold_start
-        if isinstance(kind, Provisioned):
+        cold_start = self._endpoint.cold_start
+        if isinstance(cold_start, Provisioned):
             starts.append(
                 metrics.of_platform("ProvisionedInitDuration", "Maximum", "Provisioned, maximum")
             )
-        if isinstance(kind, SnapStart):
+        if isinstance(cold_start, SnapStart):
             starts.append(metrics.of_platform("RestoreDuration", "p99", "Restore, p99"))
         return [
             graph("Init duration, ms", *starts, limit=self._threshold("InitDurationP99")),
@@ -225,9 +225,9 @@ class EndpointDashboard(Construct):
         return [concurrency, utilization, memory]
 
     def _cost(self) -> list[cloudwatch.IWidget]:
-        memory, kind = self._endpoint.settings.memory_mb, self._endpoint.cold_start
+        memory, cold_start = self._endpoint.settings.memory_mb, self._endpoint.cold_start
         prices = self._prices
-        cost = endpoint_cost(self._metrics, memory_mb=memory, cold_start=kind, prices=prices)
+        cost = endpoint_cost(self._metrics, memory_mb=memory, cold_start=cold_start, prices=prices)
         return [
             cloudwatch.SingleValueWidget(
                 title="US dollars per 1,000 embeddings",
@@ -244,9 +244,9 @@ class EndpointDashboard(Construct):
             ),
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({_PRICES_PAGE}) on ARM64, "
-                f"{prices.region}, {prices[_DURATION].date}: {_price_list(prices, kind)}. Storage "
-                f"of {self._endpoint.settings.package}s and logs and your discounts are not "
-                "included.",
+                f"{prices.region}, {prices[_DURATION].date}: {_price_list(prices, cold_start)}. "
+                f"Storage of {self._endpoint.settings.package}s and logs and your discounts are "
+                "not included.",
                 width=6,
                 height=4,
             ),
@@ -274,9 +274,11 @@ def _price_list(prices: Prices, kind: ColdStart | None) -> str:
     if isinstance(kind, SnapStart):
         units["lambda_snapshot"] = "GB-second of one snapshot"
         units["lambda_restore"] = "GB of a restore"
-    first, *others = (f"${prices[line].usd:.10f} per {unit}" for line, unit in units.items())
+    duration_price, *other_prices = (
+        f"${prices[line].usd:.10f} per {unit}" for line, unit in units.items()
+    )
     requests = f"${prices['lambda_requests'].usd * 1_000_000:.2f} per million requests"
-    return ", ".join([first, requests, *others])
+    return ", ".join([duration_price, requests, *other_prices])
 
 
 def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
@@ -313,13 +315,15 @@ def endpoint_cost(
     """
     gigabytes = memory_mb / 1024
     provisioned = isinstance(cold_start, Provisioned)
-    second = prices["lambda_provisioned_duration" if provisioned else "lambda_duration"].usd
+    price_per_second = prices[
+        "lambda_provisioned_duration" if provisioned else "lambda_duration"
+    ].usd
     used: dict[str, cloudwatch.IMetric] = {
         "billed": metrics.of_platform("BilledDuration", "Sum"),
         "requests": metrics.of_alias("Invocations", "Sum"),
     }
     expression = (
-        f"FILL(billed, 0) / 1000 * {_number(gigabytes * second)}"
+        f"FILL(billed, 0) / 1000 * {_number(gigabytes * price_per_second)}"
         f" + FILL(requests, 0) * {_number(prices['lambda_requests'].usd)}"
     )
     if provisioned:
@@ -353,10 +357,10 @@ def cost_per_million_rows(
 
     `duration` is in milliseconds, without cold starts.
     """
-    second = memory_mb / 1024 * prices["lambda_duration"].usd
-    second += _CHILD_GB * prices["express_duration"].usd
+    price_per_second = memory_mb / 1024 * prices["lambda_duration"].usd
+    price_per_second += _CHILD_GB * prices["express_duration"].usd
     request = prices["lambda_requests"].usd + prices["express_requests"].usd
-    dollars = f"duration / 1000 * {_number(second)} + requests * {_number(request)}"
+    dollars = f"duration / 1000 * {_number(price_per_second)} + requests * {_number(request)}"
     return computed(
         f"IF(rows > 0, 1000000 * ({dollars}) / rows)",
         {"rows": rows, "duration": duration, "requests": requests},

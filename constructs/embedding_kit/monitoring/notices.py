@@ -203,7 +203,7 @@ class CostBudget(Construct):
             notifications_with_subscribers=[
                 budgets.CfnBudget.NotificationWithSubscribersProperty(
                     notification=budgets.CfnBudget.NotificationProperty(
-                        notification_type=kind,
+                        notification_type=spending,
                         comparison_operator="GREATER_THAN",
                         threshold=percent,
                         threshold_type="PERCENTAGE",
@@ -214,7 +214,7 @@ class CostBudget(Construct):
                         )
                     ],
                 )
-                for kind, percent in _LIMITS
+                for spending, percent in _LIMITS
             ]
             if topic
             else None,

@@ -39,7 +39,7 @@ from embedding_kit.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
 from embedding_kit.settings import AlarmSettings, Watch
 
 #: What has alarms and a row of the dashboard besides the endpoint.
-Part = EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi
+AlarmedPart = EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _API_4XX_PERCENT = 50
 #: The server's own limit on a request.
@@ -73,7 +73,7 @@ class PartAlarms(Construct):
         scope: Construct,
         id: str,
         *,
-        part: Part,
+        part: AlarmedPart,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
         page_topic: sns.ITopic | None = None,
@@ -106,7 +106,7 @@ class PartAlarms(Construct):
 
 
 def _monitoring(
-    part: Part, settings: AlarmSettings, prefix: str
+    part: AlarmedPart, settings: AlarmSettings, prefix: str
 ) -> tuple[Iterator[AlarmDefinition], str, list[cloudwatch.IWidget]]:
     """Return the alarms, the title of their state on the dashboard, if it is shown, and graphs."""
     if isinstance(part, EmbeddingBatch):

@@ -47,11 +47,11 @@ class Firewall(Settings):
 
     @model_validator(mode="after")
     def _one_web_acl(self) -> Self:
-        others = sorted(self.model_fields_set - {"web_acl"})
-        if self.web_acl is not None and others:
+        protections = sorted(self.model_fields_set - {"web_acl"})
+        if self.web_acl is not None and protections:
             raise rule_error(
                 "a web ACL of your own has its own rules",
-                found=f"web_acl with {' and '.join(others)}",
+                found=f"web_acl with {' and '.join(protections)}",
                 allowed="web_acl alone, or the others without it",
             )
         return self

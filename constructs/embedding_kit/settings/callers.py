@@ -112,12 +112,17 @@ class Callers(Settings):
     @property
     def units(self) -> tuple[str, ...]:
         """The paths of organizational units."""
-        return tuple(each for each in self.principals if re.match(rf"{_ORGANIZATION}/", each))
+        return tuple(
+            principal for principal in self.principals if re.match(rf"{_ORGANIZATION}/", principal)
+        )
 
     @property
     def named(self) -> tuple[str, ...]:
         """The principals that the policy of an alias names."""
-        return (*(each for each in self.principals if each not in self.units), *self.prefixes)
+        return (
+            *(principal for principal in self.principals if principal not in self.units),
+            *self.prefixes,
+        )
 
     @property
     def searchers(self) -> dict[str, str]:
@@ -125,7 +130,7 @@ class Callers(Settings):
 
         Without limits there are none, and all callers search everything.
         """
-        everything = [each for each in self.principals if each.startswith("arn:")]
+        everything = [principal for principal in self.principals if principal.startswith("arn:")]
         return {**dict.fromkeys(everything, ""), **self.prefixes} if self.prefixes else {}
 
     @model_validator(mode="after")

@@ -115,11 +115,17 @@ def check_standby(
     check_dimension(standby, index)
     check_memory(standby, function)
     check_truncation(standby, function)
-    first, second = (
-        (each.name.lower(), each.revision, each.precision, each.folder, index_dimension(each))
-        for each in (model, standby)
+    model_space, standby_space = (
+        (
+            source.name.lower(),
+            source.revision,
+            source.precision,
+            source.folder,
+            index_dimension(source),
+        )
+        for source in (model, standby)
     )
-    if first == second:
+    if model_space == standby_space:
         raise rule_error(
             "a second model has other vectors, or another number of dimensions",
             found=f"{standby.name} in [model] and [standby]",
@@ -145,24 +151,24 @@ def check_batch(
     quota, reserved = function.account_concurrency, function.reserved_concurrency
     taken = reserved or (cold_start.ceiling if isinstance(cold_start, Provisioned) else 0)
     if batch.reserved_concurrency is not None:
-        most = quota - UNRESERVED_MINIMUM - taken
-        if batch.reserved_concurrency > most:
+        limit = quota - UNRESERVED_MINIMUM - taken
+        if batch.reserved_concurrency > limit:
             raise rule_error(
                 f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
                 found=f"batch.reserved_concurrency = {batch.reserved_concurrency} with "
                 f"{taken} of the endpoint, of account_concurrency = {quota}",
-                allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
+                allowed=f"1 to {limit}" if limit >= 1 else "none; ask AWS for a higher quota first",
             )
         return
     # Without a reservation, callers share what is left with the batch: they keep half of it.
-    most = quota - reserved if reserved else quota // 2
-    if batch.max_concurrency > most:
+    limit = quota - reserved if reserved else quota // 2
+    if batch.max_concurrency > limit:
         raise rule_error(
             "a batch must leave concurrency to callers: half of the account's, or the function's "
             "reserved concurrency",
             found=f"batch.max_concurrency = {batch.max_concurrency} "
             f"of account_concurrency = {quota}",
-            allowed=f"1 to {most}, or batch.reserved_concurrency",
+            allowed=f"1 to {limit}, or batch.reserved_concurrency",
         )
 
 
@@ -177,15 +183,20 @@ def _check_provisioned(
             allowed="no experiment.percent, or another cold_start.kind",
         )
     # A release's check invokes the new version by its number.
-    of, whole, less = "reserved_concurrency", function.reserved_concurrency, 1
-    if whole is None:
-        of, whole, less = "account_concurrency", function.account_concurrency, UNRESERVED_MINIMUM
-    if cold_start.ceiling > whole - less:
+    of, available, less = "reserved_concurrency", function.reserved_concurrency, 1
+    if available is None:
+        of, available, less = (
+            "account_concurrency",
+            function.account_concurrency,
+            UNRESERVED_MINIMUM,
+        )
+    if cold_start.ceiling > available - less:
         raise rule_error(
             "provisioned concurrency is part of the concurrency that the function may use, and "
             "the check of a new version needs some that is not provisioned",
             found=f"a maximum of {cold_start.ceiling}",
-            allowed=f"up to {whole - less}, which is function.{of} less {less}, or more of that",
+            allowed=f"up to {available - less}, which is function.{of} less {less}, or more of "
+            "that",
         )
 
 

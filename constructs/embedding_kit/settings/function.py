@@ -101,13 +101,13 @@ class FunctionSettings(Settings):
 
     @model_validator(mode="after")
     def _reservation_fits_account(self) -> Self:
-        most = self.account_concurrency - UNRESERVED_MINIMUM
-        if self.reserved_concurrency is not None and self.reserved_concurrency > most:
+        limit = self.account_concurrency - UNRESERVED_MINIMUM
+        if self.reserved_concurrency is not None and self.reserved_concurrency > limit:
             raise rule_error(
                 f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
                 found=f"reserved_concurrency = {self.reserved_concurrency} "
                 f"of account_concurrency = {self.account_concurrency}",
-                allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
+                allowed=f"1 to {limit}" if limit >= 1 else "none; ask AWS for a higher quota first",
             )
         return self
 

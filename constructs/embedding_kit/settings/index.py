@@ -111,17 +111,17 @@ def index_dimension(model: ModelSettings) -> int:
         PydanticCustomError: A `ValueError` if the model has no such dimension, or if its full
             dimension is unknown and `index_dimension` is unset.
     """
-    known, chosen = model.known_dimensions, model.index_dimension
+    dimensions, chosen = model.known_dimensions, model.index_dimension
     if chosen is None:
-        if not known:
+        if not dimensions:
             raise rule_error(
                 f"the full dimension of {model.name} is known only when it is compiled",
                 found="an index without index_dimension of the model",
                 allowed="index_dimension with the number of the model's dimensions",
             )
-        return known[0]
-    allowed_dimensions = {*known, *model.dimensions}
-    if known and chosen not in allowed_dimensions:
+        return dimensions[0]
+    allowed_dimensions = {*dimensions, *model.dimensions}
+    if dimensions and chosen not in allowed_dimensions:
         raise rule_error(
             "an index has the dimension of the vectors that are loaded",
             found=f"index_dimension = {chosen} with {model.name}",

@@ -54,14 +54,14 @@ _CATALOG = Path(__file__).with_name("catalog.json")
 
 @dataclass(frozen=True, slots=True)
 class CatalogModel:
-    """What is known of an embedding model of the catalog before it is compiled."""
+    """Facts about an embedding model of the catalog, before it is compiled."""
 
     name: str
     #: The full one first, then those that the model was trained for.
     dimensions: tuple[int, ...]
     #: The most tokens of a text without a prompt; None without a limit.
     text_tokens: int | None = None
-    #: Of its artifact in int8; None if it was not measured.
+    #: Size of its artifact in int8; None if it was not measured.
     megabytes: float | None = None
 
 
@@ -80,7 +80,7 @@ def _catalog() -> dict[str, CatalogModel]:
 def _nearest(name: str) -> list[str]:
     """Return up to three names of the catalog that are like a name, the most like first."""
     near = get_close_matches(name.lower(), _catalog(), n=6, cutoff=0.7)
-    return [*dict.fromkeys(_catalog()[each].name for each in near)][:3]
+    return [*dict.fromkeys(_catalog()[match].name for match in near)][:3]
 
 
 class ModelSource(Settings):
@@ -156,8 +156,8 @@ class ModelSource(Settings):
             folder = cached_folder(folder)
         if name is None and isinstance(folder, str | Path):
             name = folder_name(folder)
-        found = {"folder": folder, "name": name}
-        return value | {key: each for key, each in found.items() if each is not None}
+        named = {"folder": folder, "name": name}
+        return value | {key: setting for key, setting in named.items() if setting is not None}
 
     # `ModelSettings` has an index.
     @field_validator("folder", "index", check_fields=False)
@@ -166,24 +166,24 @@ class ModelSource(Settings):
         """Make a path of an environment's file absolute, and refuse one that does not exist."""
         if value is None or not info.context or s3_place(value):
             return value
-        found: Path = info.context["folder"] / value
+        path: Path = info.context["folder"] / value
         holds: tuple[str, ...] = ("",)
-        what = "a file of texts"
+        expected = "a file of texts"
         if info.field_name == "folder":
             holds = FOLDER_HOLDS
-            what = f"a sentence-transformers folder, which holds {' or '.join(holds)}"
+            expected = f"a sentence-transformers folder, which holds {' or '.join(holds)}"
         try:
-            found = found.resolve()
-            there = any((found / name).is_file() for name in holds)
+            path = path.resolve()
+            exists = any((path / name).is_file() for name in holds)
         except (OSError, ValueError):  # A name that no file system accepts.
-            there = False
-        if not there:
+            exists = False
+        if not exists:
             raise rule_error(
                 "the path leads to no such thing",
-                found=found,
-                allowed=f"the path of {what}, absolute or from the file's own folder",
+                found=path,
+                allowed=f"the path of {expected}, absolute or from the file's own folder",
             )
-        return found
+        return path
 
     @model_validator(mode="after")
     def _source_is_one(self) -> Self:
@@ -320,10 +320,10 @@ class ModelSettings(ModelSource):
         if self.catalog is None:
             return self
         full, *smaller = self.catalog.dimensions
-        least = min(smaller, default=full)
-        wrong = [n for n in self.dimensions if n != full and not (smaller and least <= n < full)]
+        smallest = min(smaller, default=full)
+        wrong = [n for n in self.dimensions if n != full and not (smaller and smallest <= n < full)]
         if wrong:
-            trained = f"{least} to {full}" if smaller else f"{full} alone, or no dimensions"
+            trained = f"{smallest} to {full}" if smaller else f"{full} alone, or no dimensions"
             raise rule_error(
                 "vectors are cut to dimensions that the model was trained for",
                 found=f"dimensions with {', '.join(map(str, wrong))} of {self.catalog.name}",
@@ -421,8 +421,8 @@ def s3_place(folder: Path) -> tuple[str, str] | None:
 def folder_name(folder: str | Path) -> str:
     """Return the last part of a folder's path, with a hyphen for what a name may not have."""
     path = Path(folder)
-    last = unquote(path.name).rpartition("/")[2] if s3_place(path) else path.name
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._")[:128]
+    folder_part = unquote(path.name).rpartition("/")[2] if s3_place(path) else path.name
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder_part).strip("-._")[:128]
 
 
 def _cache() -> Path:

@@ -38,7 +38,7 @@ Watch = Literal["essential", "full"]
 
 
 class Observability(Settings):
-    """What is watched and what is traced."""
+    """Alarms, their recipients, and traces."""
 
     watch: Watch = Field(
         default="full",

@@ -48,19 +48,22 @@ def _served(folder: Path, route: str | None) -> list[Path]:
 
 
 def _bytes_of_folders(folders: list[Path], precision: str | None) -> int | None:
-    weights = sum(_weights(file) for each in folders for file in _files(each, "*.safetensors"))
+    weights = sum(_weights(file) for folder in folders for file in _files(folder, "*.safetensors"))
     if weights:
         return weights * (_FP32 if precision == "fp32" else 1)
     # An export is served as it is. Several are of other precisions, and one of them is taken.
-    exports = [file for each in folders for file in _files(each, "*.onnx*")]
+    exports = [file for folder in folders for file in _files(folder, "*.onnx*")]
     models = [file for file in exports if file.suffix == ".onnx"]
     return sum(file.stat().st_size for file in exports) if len(models) == 1 else None
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a model, without its training's checkpoints."""
-    found = ((file, file.relative_to(folder).parts) for file in folder.rglob(pattern))
-    return [file for file, (first, *_) in found if not first.startswith("checkpoint-")]
+    return [
+        file
+        for file in folder.rglob(pattern)
+        if not file.relative_to(folder).parts[0].startswith("checkpoint-")
+    ]
 
 
 def _weights(file: Path) -> int:
@@ -77,11 +80,11 @@ def _weights(file: Path) -> int:
 _LIMIT = 262_144_000
 #: Packages and code, unpacked; a test builds and weighs them. Source: docs/performance.md.
 _BESIDE = 78_000_000
-#: For other sizes of the expected artifact, for newer packages, and for `tokenizers` (11 MB).
+#: Reserve for other sizes of the expected artifact, newer packages, and `tokenizers` (11 MB).
 _ROOM = 14_000_000
 #: The largest artifact of a zip, in bytes.
 LARGEST_ARTIFACT = _LIMIT - _BESIDE - _ROOM
-#: Of /tmp: what SnapStart takes, which is what every function has, and the most.
+#: Sizes of /tmp: what SnapStart takes, which is what every function has, and the maximum.
 SNAPSTART_STORAGE_MB, _MOST_STORAGE_MB = 512, 10_240
 #: What an environment receives: 625 Mbit/s.
 _BYTES_PER_SECOND = 78_125_000
@@ -184,12 +187,12 @@ def check_without_images(function: FunctionSettings, tables: Mapping[str, object
 
     `tables` has the tables of such parts by name, where they are set.
     """
-    found = [table for table, there in tables.items() if there]
-    if function.package == "zip" and found:
+    tables_with_images = [table for table, is_set in tables.items() if is_set]
+    if function.package == "zip" and tables_with_images:
         raise rule_error(
             "batch jobs, loads of an index, documents and the server run from an image, which "
             "Docker builds",
-            found=f'{" and ".join(found)} with function.package = "zip"',
+            found=f'{" and ".join(tables_with_images)} with function.package = "zip"',
             allowed='function.package = "image", or a second environment with package = "image" '
             "for them: the same model has the same vectors in both",
         )

@@ -16,10 +16,10 @@ def _set(regions: str) -> frozenset[str]:
     return frozenset(regions.split())
 
 
-#: The source of `KNOWN`, and of each feature that has a type.
+#: The source of `KNOWN_REGIONS`, and of each feature that has a type.
 CLOUDFORMATION = "CloudFormation's resource types in cfn-lint 1.58.0 of 2026-10-20"
 #: The regions of that source. Of another one, nothing is known.
-KNOWN = _set(
+KNOWN_REGIONS = _set(
     """
     af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3
     ap-south-1 ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4
@@ -37,7 +37,7 @@ _OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What AWS does not have in every region."""
+    """A feature that AWS does not have in every region."""
 
     name: str
     #: The setting that can be left out instead; empty for what every environment needs.
@@ -102,9 +102,9 @@ def check_region(region: str, features: Iterable[Feature]) -> None:
     missing = [feature for feature in features if region in feature.without]
     if not missing:
         return
-    excluded = frozenset[str]().union(*(each.without | each.doubtful for each in features))
-    others = ", ".join(
-        name for name in sorted(KNOWN - excluded) if not name.startswith(_OTHER_PARTITIONS)
+    excluded = frozenset[str]().union(*(feature.without | feature.doubtful for feature in features))
+    regions = ", ".join(
+        name for name in sorted(KNOWN_REGIONS - excluded) if not name.startswith(_OTHER_PARTITIONS)
     )
     tables = [feature.table for feature in missing]
     lacks = " and ".join(
@@ -117,7 +117,7 @@ def check_region(region: str, features: Iterable[Feature]) -> None:
     raise rule_error(
         f"{rule} ({', '.join(sorted({feature.source for feature in missing}))})",
         found=f"region = {region}",
-        allowed=(f"no {' and no '.join(tables)}, or " if all(tables) else "") + others,
+        allowed=(f"no {' and no '.join(tables)}, or " if all(tables) else "") + regions,
     )
 
 
@@ -129,7 +129,7 @@ def region_notes(region: str, features: Iterable[Feature]) -> Iterator[str]:
                 f"{region} may lack {feature.name}: it does by {feature.denied_by}; it does not by "
                 f'{feature.source}. If AWS refuses "{feature.type}", deploy to another region'
             )
-    if region not in KNOWN:
+    if region not in KNOWN_REGIONS:
         names = " and ".join(feature.name for feature in features)
         yield (
             f"whether {region} has {names} is not known here ({CLOUDFORMATION} does not have the "

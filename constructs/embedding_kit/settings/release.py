@@ -24,7 +24,7 @@ _SHIFT_LIMIT = timedelta(hours=48)
 
 
 class Release(Settings):
-    """How traffic shifts to a new version, after it is warmed and checked.
+    """The shift of traffic to a new version, after it is warmed and checked.
 
     In an outage, `-c break-glass=true` deploys without calling the deployed version, and without a
     rollback on an alarm.
@@ -55,11 +55,11 @@ class Release(Settings):
 
     @model_validator(mode="after")
     def _steps_possible(self) -> Self:
-        found = sorted({"percent", "interval"} & self.model_fields_set)
-        if found and self.kind == "all-at-once":
+        step_settings = sorted({"percent", "interval"} & self.model_fields_set)
+        if step_settings and self.kind == "all-at-once":
             raise rule_error(
                 "a release all at once has no steps",
-                found=f'{" and ".join(found)} with kind = "all-at-once"',
+                found=f'{" and ".join(step_settings)} with kind = "all-at-once"',
                 allowed='kind = "canary" or "linear", or neither percent nor interval',
             )
         if self.kind == "linear" and self.shift > _SHIFT_LIMIT:
@@ -85,8 +85,8 @@ class Release(Settings):
     @property
     def _intervals(self) -> int:
         # The first part shifts at once, so there is one interval less than there are parts.
-        parts = {"all-at-once": 1, "canary": 2, "linear": -(-100 // self.percent)}
-        return parts[self.kind] - 1
+        shifts = {"all-at-once": 1, "canary": 2, "linear": -(-100 // self.percent)}
+        return shifts[self.kind] - 1
 
 
 class Experiment(Settings):

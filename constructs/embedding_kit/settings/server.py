@@ -135,8 +135,8 @@ class ServerSettings(Settings):
         """The port of the collector."""
         if self.otlp_endpoint is None:
             return None
-        parts = urlsplit(self.otlp_endpoint)
-        return parts.port or (443 if parts.scheme == "https" else 80)
+        url = urlsplit(self.otlp_endpoint)
+        return url.port or (443 if url.scheme == "https" else 80)
 
     @field_validator("otlp_endpoint")
     @classmethod
@@ -208,11 +208,13 @@ class ServerSettings(Settings):
 
     @model_validator(mode="after")
     def _tasks_possible(self) -> Self:
-        least, most, step = _MEMORY[self.cpu]
-        fits = least <= self.memory_mb <= most and (self.memory_mb - least) % step == 0
+        lowest, highest, step = _MEMORY[self.cpu]
+        fits = lowest <= self.memory_mb <= highest and (self.memory_mb - lowest) % step == 0
         if not fits or (self.cpu, self.memory_mb) == _NOT_OFFERED:
             steps = (
-                "512, 1024 or 2048" if self.cpu == 256 else f"{least} to {most} in steps of {step}"
+                "512, 1024 or 2048"
+                if self.cpu == 256
+                else f"{lowest} to {highest} in steps of {step}"
             )
             raise rule_error(
                 "Fargate offers no such task",
