@@ -15,7 +15,7 @@ from embedding_kit.programs import exit_with
 from operations import preflight
 from operations.built_images import built_images, built_zip, check_accepts
 from operations.cdk import run_cdk
-from operations.command import command_parser, environment_of, explained, run_command
+from operations.command import command_parser, explained, read_environment, run_command
 from operations.environment_session import may_ask, session_for
 from operations.model_download import download_models
 from operations.packages import store_stack
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     cdk_options = arguments[len(names) :]
 
     def build(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-        return _build(environment, [environment_of(name) for name in options.others], cdk_options)
+        return _build(environment, [read_environment(name) for name in options.others], cdk_options)
 
     asks_for_help = {"-h", "--help"} & {*cdk_options}
     return run_command(parser, build, [*names, *asks_for_help])

@@ -15,10 +15,10 @@ from botocore.session import Session
 from embedding_kit.image_identity import LABEL, build_command, compare_labels, model_labels
 from operations.packages import (
     PackageBucket,
-    bucket_of,
     file_digest,
     needed_targets,
-    place_of,
+    package_bucket,
+    read_address,
     registry_client,
     write_labeled,
 )
@@ -34,7 +34,7 @@ def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     So what is there is not uploaded again, and after an interruption the same command continues.
     Returned is the zip's address, `s3://BUCKET/DIGEST.zip`.
     """
-    bucket = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
+    bucket = PackageBucket(session, package_bucket(environment, read_address(session, environment)))
     labels = model_labels(environment.model) | {f"{LABEL}target": "zip"}
     in_s3 = "artifact" in needed_targets(environment)
     if in_s3:
@@ -59,7 +59,7 @@ def _run(command: list[str]) -> Path:
 
 def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:
     """Return the addresses of an assembly's images with their digests; the endpoint's first."""
-    place = place_of(session, environment)
+    place = read_address(session, environment)
     targets: dict[str, str] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         for entry in json.loads(manifest.read_text())["dockerImages"].values():

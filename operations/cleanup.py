@@ -16,7 +16,7 @@ from botocore.session import Session
 
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
-from operations.environment_session import confirmed, listed, look_up
+from operations.environment_session import answer_or_none, confirm, list_all
 from operations.left_buckets import delete_buckets, document_buckets
 from operations.left_logs import delete_left_logs, function_logs, logs_of_failure
 from operations.reset_traffic import find_stuck_weights
@@ -51,7 +51,7 @@ def end_provisioned_concurrency(
         _register(scaling, target, suspended=True)
     which = {"FunctionName": deployed.function}
     configs = "ProvisionedConcurrencyConfigs"
-    for config in listed(client, "list_provisioned_concurrency_configs", configs, **which):
+    for config in list_all(client, "list_provisioned_concurrency_configs", configs, **which):
         arn = config["FunctionArn"]
         client.delete_provisioned_concurrency_config(**which, Qualifier=arn.rpartition(":")[2])
         yield arn
@@ -72,7 +72,7 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
             continue
         qualifier = target["ResourceId"].rpartition(":")[2]
         which = {"FunctionName": deployed.function, "Qualifier": qualifier}
-        if look_up(client.get_provisioned_concurrency_config, **which) is None:
+        if answer_or_none(client.get_provisioned_concurrency_config, **which) is None:
             client.put_provisioned_concurrency_config(
                 **which, ProvisionedConcurrentExecutions=target["MinCapacity"]
             )
@@ -139,7 +139,7 @@ def before_destroy(
     what = names or f"{environment.name}, which has no stacks"
     if not only_removed and (deleted := " and ".join(_deleted_data(environment))):
         what += f", and {deleted},"
-    if not force and not confirmed(f"Destroy {what} in {stacks.place}?"):
+    if not force and not confirm(f"Destroy {what} in {stacks.place}?"):
         print("nothing was changed", file=sys.stderr)
         return 1
     for stack in stacks.removed:
@@ -230,7 +230,7 @@ def _deletes_vectors(environment: EnvironmentSettings) -> bool:
 
 def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
     which = {"ServiceNamespace": "lambda"}
-    for target in listed(client, "describe_scalable_targets", "ScalableTargets", **which):
+    for target in list_all(client, "describe_scalable_targets", "ScalableTargets", **which):
         if target["ResourceId"].startswith(f"function:{deployed.function}:"):
             yield target
 

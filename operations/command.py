@@ -41,7 +41,7 @@ def command_parser(program: str, description: str | None) -> argparse.ArgumentPa
     return parser
 
 
-def environment_of(name: str) -> EnvironmentSettings:
+def read_environment(name: str) -> EnvironmentSettings:
     """Read an environment's file."""
     return load_environment(name, folder=ENVIRONMENTS)
 
@@ -70,7 +70,7 @@ def run_command(
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.of_cdk = others
     return report_errors(
-        lambda: action(environment_of(options.environment), options),
+        lambda: action(read_environment(options.environment), options),
         failure=failure.format(options.environment),
     )
 

@@ -7,7 +7,12 @@ from typing import Any
 from botocore.exceptions import WaiterError
 from botocore.session import Session
 
-from operations.environment_session import bootstrap_client, listed, look_up, place_of_caller
+from operations.environment_session import (
+    answer_or_none,
+    bootstrap_client,
+    list_all,
+    read_account_and_region,
+)
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, possible_stacks
 
@@ -44,7 +49,7 @@ class Deployed:
         Of one that is gone, which CloudFormation does not notice, the error has the command that
         makes it again.
         """
-        alias: dict[str, Any] | None = look_up(
+        alias: dict[str, Any] | None = answer_or_none(
             self.client("lambda").get_alias, FunctionName=self.function, Name=self.alias
         )
         if alias is None:
@@ -103,7 +108,7 @@ class Deployed:
 
     def _resources(self) -> Iterator[dict[str, str]]:
         client, found = self.client("cloudformation"), "StackResourceSummaries"
-        return listed(client, "list_stack_resources", found, StackName=self.stack)
+        return list_all(client, "list_stack_resources", found, StackName=self.stack)
 
     def _version_of_alias(self) -> str:
         """Return the version that the stack's template gives to the alias."""
@@ -117,7 +122,7 @@ class Deployed:
         return next(self.versions_of_stack())
 
 
-def shares_of(alias: Mapping[str, Any]) -> dict[str, float]:
+def traffic_shares(alias: Mapping[str, Any]) -> dict[str, float]:
     """Return the share of the requests by version; the alias's own version comes first."""
     routing = alias.get("RoutingConfig") or {}
     others: dict[str, float] = routing.get("AdditionalVersionWeights", {})
@@ -139,7 +144,7 @@ def status_and_outputs(
 ) -> tuple[str, dict[str, str]]:
     """Return the status and the outputs of a stack; both are empty without the stack."""
     client = session.create_client("cloudformation", region_name=environment.region)
-    found = look_up(client.describe_stacks, StackName=name)
+    found = answer_or_none(client.describe_stacks, StackName=name)
     if found is None:
         return "", {}
     (stack,) = found["Stacks"]
@@ -152,24 +157,26 @@ def deleted_stacks(client: Any, name: str) -> list[str]:
 
     CloudFormation shows a deleted stack for 90 days, with its resources and events.
     """
-    deleted = listed(client, "list_stacks", "StackSummaries", StackStatusFilter=["DELETE_COMPLETE"])
+    deleted = list_all(
+        client, "list_stacks", "StackSummaries", StackStatusFilter=["DELETE_COMPLETE"]
+    )
     found = [stack for stack in deleted if stack["StackName"] == name]
     found.sort(key=lambda stack: stack["CreationTime"], reverse=True)
     return [stack["StackId"] for stack in found]
 
 
-def resources_of(client: Any, stack: str, kind: str) -> Iterator[str]:
+def list_resources(client: Any, stack: str, kind: str) -> Iterator[str]:
     """Yield the physical ids of a stack's resources of a type; `stack` is its name or its id."""
-    for resource in listed(
+    for resource in list_all(
         client, "list_stack_resources", "StackResourceSummaries", StackName=stack
     ):
         if resource["ResourceType"] == kind and "PhysicalResourceId" in resource:
             yield resource["PhysicalResourceId"]
 
 
-def events_of(client: Any, stack: str) -> Iterator[tuple[str, str, str]]:
+def list_events(client: Any, stack: str) -> Iterator[tuple[str, str, str]]:
     """Yield type, physical id and status of each event of a stack, by its id; "" if one is not."""
-    for event in listed(client, "describe_stack_events", "StackEvents", StackName=stack):
+    for event in list_all(client, "describe_stack_events", "StackEvents", StackName=stack):
         kind, physical = event.get("ResourceType", ""), event.get("PhysicalResourceId", "")
         yield kind, physical, event.get("ResourceStatus", "")
 
@@ -216,7 +223,7 @@ class DeployedStacks:
 
     def __init__(self, session: Session, environment: EnvironmentSettings) -> None:
         """Read them, each with those that use it before it."""
-        account, region = place_of_caller(session, environment)
+        account, region = read_account_and_region(session, environment)
         self.place = f"{account}, {region}"
         self._client: Any = bootstrap_client(
             session, "cloudformation", "deploy", account=account, region=region
@@ -245,7 +252,7 @@ class DeployedStacks:
 
 def read_stacks(client: Any, environment: EnvironmentSettings) -> list[DeployedStack]:
     """Read the stacks of an environment from CloudFormation, each with its users before it."""
-    found = {stack["StackName"]: stack for stack in listed(client, "describe_stacks", "Stacks")}
+    found = {stack["StackName"]: stack for stack in list_all(client, "describe_stacks", "Stacks")}
     return [
         DeployedStack(
             name,

@@ -37,7 +37,7 @@ def session_for(
             answer is no.
     """
     session = get_session()
-    account, region = place_of_caller(session, environment)
+    account, region = read_account_and_region(session, environment)
     file = environment.file
     if environment.account not in {None, account}:
         raise EnvironmentFileError(
@@ -48,12 +48,12 @@ def session_for(
         found = f"{file} names no account; the credentials are of {account}, in {region}"
         if not (ask and sys.stdin.isatty()):
             print(f"note: {found}", file=sys.stderr)
-        elif not confirmed(f"{found}. Continue?"):
+        elif not confirm(f"{found}. Continue?"):
             raise EnvironmentFileError("nothing was changed")
     return session
 
 
-def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple[str, str]:
+def read_account_and_region(session: Session, environment: EnvironmentSettings) -> tuple[str, str]:
     """Return the account of the credentials, as STS names it, and the region."""
     region = environment.region or session.get_config_variable("region")
     if not region:
@@ -65,7 +65,7 @@ def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple
     return client.get_caller_identity()["Account"], region
 
 
-def account_of(session: Session, environment: EnvironmentSettings) -> str:
+def read_account(session: Session, environment: EnvironmentSettings) -> str:
     """Return the account that the file names, or that of the credentials."""
     if environment.account:
         return environment.account
@@ -78,7 +78,7 @@ def may_ask(of_cdk: Collection[str]) -> bool:
     return sys.stdin.isatty() and not _NO_QUESTION & {*of_cdk}
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask a question, on standard error; return whether the answer is yes."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     try:
@@ -88,7 +88,7 @@ def confirmed(question: str) -> bool:
         return False
 
 
-def look_up(call: Callable[..., Any], **parameters: Any) -> Any | None:
+def answer_or_none(call: Callable[..., Any], **parameters: Any) -> Any | None:
     """Return the answer of a call of AWS; None if there is no such thing."""
     try:
         return call(**parameters)
@@ -103,7 +103,7 @@ def look_up(call: Callable[..., Any], **parameters: Any) -> Any | None:
         raise
 
 
-def listed(client: Any, operation: str, found: str, **parameters: Any) -> Iterator[Any]:
+def list_all(client: Any, operation: str, found: str, **parameters: Any) -> Iterator[Any]:
     """Yield the items of the list `found` of all pages of an answer of AWS."""
     for page in client.get_paginator(operation).paginate(**parameters):
         yield from page[found]

@@ -15,7 +15,7 @@ from stacks.environment_file import EnvironmentFileError
 _HEADER = re.compile(r"^(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)(?=[ \t]*[].])", re.MULTILINE)
 
 
-def tables_of(path: Path) -> list[str]:
+def read_table_names(path: Path) -> list[str]:
     """Return the names of a file's tables and other top-level keys, in the order of the text."""
     return list(_parse(_read(path)))
 

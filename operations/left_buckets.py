@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.session import Session
 
-from operations.deployed import deleted_stacks, events_of
-from operations.environment_session import account_of, look_up
+from operations.deployed import deleted_stacks, list_events
+from operations.environment_session import answer_or_none, read_account
 from stacks.environment import EnvironmentSettings
 from stacks.names import artifact_stack_name, index_stack_name
 
@@ -32,7 +32,7 @@ def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterat
     client = session.create_client("s3", region_name=environment.region)
     artifacts = _left(session, environment, artifact_stack_name(environment.name))
     documents = _left(session, environment, index_stack_name(environment.name), deploys=1)
-    owner = account_of(session, environment)
+    owner = read_account(session, environment)
     for bucket in artifacts + documents:
         _empty(client, bucket, owner)
         client.delete_bucket(Bucket=bucket, ExpectedBucketOwner=owner)
@@ -45,21 +45,23 @@ def _left(
     """Return the buckets that the last `deploys` of a stack have left. Default: all of 90 days."""
     region = environment.region
     stacks = session.create_client("cloudformation", region_name=region)
-    if look_up(stacks.describe_stacks, StackName=stack) is not None:
+    if answer_or_none(stacks.describe_stacks, StackName=stack) is not None:
         return []
     # A bucket that was imported again has an event in each of its stacks.
     skipped = {
         bucket: None
         for deleted in deleted_stacks(stacks, stack)[:deploys]
-        for kind, bucket, status in events_of(stacks, deleted)
+        for kind, bucket, status in list_events(stacks, deleted)
         if (kind, status) == (_BUCKET, "DELETE_SKIPPED")
     }
     if not skipped:
         return []
     head = session.create_client("s3", region_name=region).head_bucket
-    owner = account_of(session, environment)
+    owner = read_account(session, environment)
     # An earlier run may have deleted it. One that another account has made since is refused.
-    return [name for name in skipped if look_up(head, Bucket=name, ExpectedBucketOwner=owner)]
+    return [
+        name for name in skipped if answer_or_none(head, Bucket=name, ExpectedBucketOwner=owner)
+    ]
 
 
 def _empty(client: Any, bucket: str, owner: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from operations.deployed import deleted_stacks, events_of, resources_of
-from operations.environment_session import listed, look_up
+from operations.deployed import deleted_stacks, list_events, list_resources
+from operations.environment_session import answer_or_none, list_all
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, server_stack_name
 
@@ -73,7 +73,7 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
         name
         for stack in _prefixes(environment)
         if _status(stacks, stack)
-        for name in resources_of(stacks, stack, _LOG_GROUP)
+        for name in list_resources(stacks, stack, _LOG_GROUP)
     }
     if environment.existing and environment.existing.log_group:
         # The file may name one that an earlier deploy has left.
@@ -92,7 +92,7 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
 
 def _if_never_complete(client: Any, stack: str) -> set[str]:
     """Return the log groups of a stack, by its id; none if a deploy of it succeeded."""
-    events = list(events_of(client, stack))
+    events = list(list_events(client, stack))
     if any(physical == stack and status in _SUCCESSES for _, physical, status in events):
         return set()
     return {physical for kind, physical, _ in events if kind == _LOG_GROUP}
@@ -100,13 +100,13 @@ def _if_never_complete(client: Any, stack: str) -> set[str]:
 
 def _groups(client: Any, prefix: str) -> dict[str, int]:
     """Return when the log groups were made whose names begin so."""
-    found = listed(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    found = list_all(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
     return {group["logGroupName"]: group["creationTime"] for group in found}
 
 
 def _status(client: Any, stack: str) -> str:
     """Return the status of a stack; nothing without one."""
-    found = look_up(client.describe_stacks, StackName=stack)
+    found = answer_or_none(client.describe_stacks, StackName=stack)
     return str(found["Stacks"][0]["StackStatus"]) if found else ""
 
 

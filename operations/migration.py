@@ -38,14 +38,14 @@ from embedding_kit.settings import ModelSettings, VectorIndexSettings, index_dim
 from jobs.errors import BatchError
 from operations.checkup import DEPLOYED_WITH_FAILED_CHECK
 from operations.command import ENVIRONMENTS, command_parser, run_command
-from operations.deployed import find_deployed, shares_of, status_and_outputs
+from operations.deployed import find_deployed, status_and_outputs, traffic_shares
 from operations.environment_session import session_for
-from operations.environment_tables import exchange_models, remove_table, tables_of
+from operations.environment_tables import exchange_models, read_table_names, remove_table
 from operations.migration_report import SearchedModel, compare, print_report
-from operations.packages import place_of
-from operations.prune import Plan, prune
+from operations.packages import read_address
+from operations.prune import PrunePlan, prune
 from operations.rollback import roll_back
-from operations.vector_store import find_store, unused_indexes, versions_of
+from operations.vector_store import find_store, list_versions, unused_indexes
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, index_stack_name
 
@@ -158,7 +158,7 @@ class Migration:
     @cached_property
     def is_exchanged(self) -> bool:
         """Whether the file has `[standby]` above `[model]`, as after a switch."""
-        tables = tables_of(self.file)
+        tables = read_table_names(self.file)
         return tables.index("standby") < tables.index("model")
 
     @cached_property
@@ -199,7 +199,7 @@ class Migration:
         if deployed is None:
             return {}
         shares: dict[str | None, float] = {}
-        for version, share in shares_of(deployed.read_alias()).items():
+        for version, share in traffic_shares(deployed.read_alias()).items():
             index = index_of(
                 self.client("lambda").get_function_configuration(
                     FunctionName=deployed.function, Qualifier=version
@@ -427,7 +427,7 @@ def _back(migration: Migration, _: argparse.Namespace) -> None:
 
 def _searched_indexes(migration: Migration, function: str) -> dict[str, str | None]:
     """Return the index that each published version of the function searches, by its number."""
-    versions = versions_of(migration.client("lambda"), function)
+    versions = list_versions(migration.client("lambda"), function)
     return {
         version["Version"]: index_of(version)
         for version in versions
@@ -504,7 +504,7 @@ def _confirm_deletion(
         )
 
 
-def _unused(migration: Migration, *, only: str = "") -> Plan:
+def _unused(migration: Migration, *, only: str = "") -> PrunePlan:
     """Return the indexes that nothing but old versions of the function names, and these versions.
 
     `only` is the ARN of the only index to return; all if empty.
@@ -518,10 +518,10 @@ def _unused(migration: Migration, *, only: str = "") -> Plan:
     gone = {(deployed.function, number) for number, index in searched.items() if index not in used}
     unused = unused_indexes(session, store, gone=gone)
     indexes = [arn for arn in unused if arn not in used and only in {"", arn}]
-    return Plan(
+    return PrunePlan(
         function=deployed.function,
         versions=[number for number, index in searched.items() if index in indexes],
-        place=place_of(session, environment),
+        place=read_address(session, environment),
         images=[],
         indexes=indexes,
     )

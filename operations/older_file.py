@@ -10,7 +10,7 @@ import sys
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from operations.environment_session import confirmed
+from operations.environment_session import confirm
 from operations.migration import OLDER_FILE, Migration
 from stacks.environment import EnvironmentSettings
 
@@ -33,7 +33,7 @@ def check_age(session: Session, environment: EnvironmentSettings, *, ask: bool) 
         raise ValueError(
             f"{text}; allowed: {allowed}, or {OLDER_FILE} for this deploy; nothing was deployed"
         )
-    if not confirmed(f"{text}. Deploy it all the same?"):
+    if not confirm(f"{text}. Deploy it all the same?"):
         raise ValueError(f"nothing was deployed; allowed: {allowed}")
 
 

@@ -27,10 +27,10 @@ from botocore.session import Session
 from embedding_kit.image_identity import STANDBY, build_arguments
 from embedding_kit.settings import artifact_in_s3, load_source
 from operations.environment_session import (
+    answer_or_none,
     bootstrap_client,
-    look_up,
     partition_domain,
-    place_of_caller,
+    read_account_and_region,
 )
 from stacks.environment import EnvironmentSettings
 from stacks.names import (
@@ -61,7 +61,7 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RepositoryAddress:
     """A repository's address: account, region and name."""
 
     account: str
@@ -102,13 +102,13 @@ def store_stack(environment: EnvironmentSettings) -> str | None:
     return None
 
 
-def place_of(session: Session, environment: EnvironmentSettings) -> Place:
+def read_address(session: Session, environment: EnvironmentSettings) -> RepositoryAddress:
     """Return the address of an environment's repository."""
-    account, region = place_of_caller(session, environment)
-    return Place(account=account, region=region, name=image_repository(environment))
+    account, region = read_account_and_region(session, environment)
+    return RepositoryAddress(account=account, region=region, name=image_repository(environment))
 
 
-def bucket_of(environment: EnvironmentSettings, place: Place) -> str:
+def package_bucket(environment: EnvironmentSettings, place: RepositoryAddress) -> str:
     """Return the bucket to which the endpoint's stack of an environment publishes its zips."""
     account, region = place.account, place.region
     if artifact_in_s3(environment.model, environment.function):
@@ -132,10 +132,10 @@ class Image:
         return [content["config"], *content["layers"]]
 
 
-class Repository:
+class ImageRepository:
     """A repository of ECR, with the role that publishes images: see `bootstrap_client`."""
 
-    def __init__(self, session: Session, place: Place) -> None:
+    def __init__(self, session: Session, place: RepositoryAddress) -> None:
         """Get a token of the registry, and connect."""
         self.place = place
         try:
@@ -183,7 +183,7 @@ class Repository:
             self._check(answer)
         return answer.is_success
 
-    def copy(self, image: Image, *, source: "Repository", tag: str) -> Iterator[int]:
+    def copy(self, image: Image, *, source: "ImageRepository", tag: str) -> Iterator[int]:
         """Copy the missing files of an image from another repository, then tag the image.
 
         Without a tag, the lifecycle would delete it. The size of each copied file, in bytes, is
@@ -205,7 +205,7 @@ class Repository:
         """Close the connections."""
         self._client.close()
 
-    def _upload(self, digest: str, source: "Repository") -> None:
+    def _upload(self, digest: str, source: "ImageRepository") -> None:
         """Send a file as `docker push` does: start, send as it comes, and end with its digest."""
         started = self._send("POST", "blobs/uploads/")
         self._check(started)
@@ -241,7 +241,7 @@ class Repository:
         )
 
 
-def registry_client(session: Session, place: Place) -> Any:
+def registry_client(session: Session, place: RepositoryAddress) -> Any:
     """Return ECR's client with the role that publishes images: see `bootstrap_client`."""
     return bootstrap_client(
         session, "ecr", "image-publishing", account=place.account, region=place.region
@@ -294,7 +294,7 @@ class PackageBucket:
     def has(self, key: str) -> bool:
         """Return whether the bucket exists and has an object."""
         head = self._client.head_object
-        return look_up(head, Bucket=self.name, Key=key, **self._owner) is not None
+        return answer_or_none(head, Bucket=self.name, Key=key, **self._owner) is not None
 
     def read(self, key: str, digest: str, file: Path) -> None:
         """Download an object, and check its digest."""

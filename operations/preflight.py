@@ -21,7 +21,7 @@ from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.regions import check_region, region_notes
 from operations.deployed import DeployedStack, find_deployed, read_stacks
-from operations.environment_session import account_of, look_up
+from operations.environment_session import answer_or_none, read_account
 from operations.packages import needed_targets
 from stacks.environment import EnvironmentSettings
 from stacks.key_policy import needed_statements
@@ -243,11 +243,11 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
 
 
 def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
-    account = account_of(session, environment)
+    account = read_account(session, environment)
     client = session.create_client("s3", region_name=environment.region)
     place = {"account": account, "region": client.meta.region_name}
     name = artifact_bucket_name(environment.name, **place)
-    if look_up(client.head_bucket, Bucket=name) is None:
+    if answer_or_none(client.head_bucket, Bucket=name) is None:
         return
     file = environment.file
     first = (
@@ -276,7 +276,7 @@ def _repository(
         return
     name = repository_name(environment.name)
     client = session.create_client("ecr", region_name=environment.region)
-    found = look_up(client.describe_repositories, repositoryNames=[name])
+    found = answer_or_none(client.describe_repositories, repositoryNames=[name])
     if found is None and stack:
         yield _missing_repository(environment, stack)
     if found and stack is None:
@@ -320,7 +320,7 @@ def check_key(
     key = encryption.key
     yield from _check_repository_key(session, environment, key)
     _, partition, _, region, owner, _ = key.split(":", 5)
-    account = account_of(session, environment)
+    account = read_account(session, environment)
     if owner != account:
         yield Finding(
             f"the policy of the key {key} can be read in its own account only: it must have the "
@@ -347,7 +347,7 @@ def _check_repository_key(
         return
     client = session.create_client("ecr", region_name=environment.region)
     name = repository_name(environment.name)
-    answer = look_up(client.describe_repositories, repositoryNames=[name])
+    answer = answer_or_none(client.describe_repositories, repositoryNames=[name])
     if answer is None:
         return
     (found,) = answer["repositories"]
@@ -427,7 +427,7 @@ def check_role_change(session: Session, environment: EnvironmentSettings) -> Ite
 
 
 def _expiring(client: Any, name: str) -> Iterator[Finding]:
-    rules = look_up(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
+    rules = answer_or_none(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
     expiring = [
         rule.get("ID", "without a name")
         for rule in rules.get("Rules", [])

@@ -20,13 +20,13 @@ from botocore.session import Session
 from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
 from operations.packages import (
     Image,
+    ImageRepository,
     PackageBucket,
-    Place,
-    Repository,
-    bucket_of,
+    RepositoryAddress,
     file_digest,
     needed_targets,
-    place_of,
+    package_bucket,
+    read_address,
     read_labels,
 )
 from stacks.environment import EnvironmentSettings
@@ -59,7 +59,7 @@ def promote_zip(
     if len(given) != 1:
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
     digest, where = zip_reference(given[0])
-    own = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
+    own = PackageBucket(session, package_bucket(environment, read_address(session, environment)))
     other = [] if isinstance(where, Path) else [PackageBucket(session, where)]
     with tempfile.TemporaryDirectory(prefix="promote-") as name:
         source = _Source([own, *other], where if isinstance(where, Path) else None, Path(name))
@@ -167,7 +167,7 @@ class Reference:
     """An image by its digest, and the repository that has it."""
 
     digest: str
-    place: Place
+    place: RepositoryAddress
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
@@ -179,7 +179,7 @@ class Reference:
                 "ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:..."
             )
         found = match.groupdict()
-        return cls(digest=found.pop("digest"), place=Place(**found))
+        return cls(digest=found.pop("digest"), place=RepositoryAddress(**found))
 
 
 def images_context(
@@ -209,17 +209,17 @@ def promote(
     With `check`, they are checked only, before the environment's repository exists. Returned is
     the digest of each image that the environment needs, by target.
     """
-    own = place_of(session, environment)
+    own = read_address(session, environment)
     with ExitStack() as stack:
-        repositories: dict[Place, Repository] = {}
+        repositories: dict[RepositoryAddress, ImageRepository] = {}
 
-        def connect(place: Place) -> Repository:
+        def connect(place: RepositoryAddress) -> ImageRepository:
             if place not in repositories:
-                repositories[place] = Repository(session, place)
+                repositories[place] = ImageRepository(session, place)
                 stack.callback(repositories[place].close)
             return repositories[place]
 
-        accepted: dict[str, tuple[Image, Repository]] = {}
+        accepted: dict[str, tuple[Image, ImageRepository]] = {}
         for reference in references:
             # The environment's own copy comes first: the other repository may have lost the image.
             for place in (own, reference.place):
@@ -261,7 +261,7 @@ def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[st
     raise _refusal("image", image.digest, environment, differences)
 
 
-def _copy(image: Image, source: Repository, own: Repository) -> None:
+def _copy(image: Image, source: ImageRepository, own: ImageRepository) -> None:
     # The lifecycle deletes what has no tag. This one is the same in each run.
     tag = f"promoted-{image.digest.removeprefix('sha256:')}"
     if own.has(tag):

@@ -16,17 +16,17 @@ from botocore.session import Session
 
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed, shares_of
-from operations.environment_session import listed, look_up, session_for
-from operations.packages import Place, place_of
+from operations.deployed import Deployed, find_deployed, traffic_shares
+from operations.environment_session import answer_or_none, list_all, session_for
+from operations.packages import RepositoryAddress, read_address
 from operations.rollback import version_before
 from operations.vector_store import (
     delete_indexes,
     find_store,
     function_versions,
+    list_versions,
     task_definitions,
     unused_indexes,
-    versions_of,
 )
 from stacks.environment import EnvironmentSettings
 
@@ -37,12 +37,12 @@ _IMAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What nothing uses: versions of a function, digests of images, and ARNs of indexes."""
+class PrunePlan:
+    """Versions of a function, digests of images, and ARNs of indexes that nothing uses."""
 
     function: str
     versions: list[str]
-    place: Place
+    place: RepositoryAddress
     images: list[str]
     indexes: list[str]
 
@@ -83,7 +83,7 @@ def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> Non
         print(f"To delete it: scripts/prune {environment.argument} --keep {options.keep} --yes")
 
 
-def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) -> Plan:
+def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) -> PrunePlan:
     """Find what nothing uses, apart from the newest `keep` versions and images. It only reads.
 
     Raises:
@@ -94,7 +94,7 @@ def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) 
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
     _require_rest(deployed)
     versions = _unused_versions(deployed, keep=keep)
-    place = place_of(session, environment)
+    place = read_address(session, environment)
     gone = {(deployed.function, version) for version in versions}
     existing = environment.existing
     # Others may use the images of a repository that is not the kit's.
@@ -104,12 +104,12 @@ def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) 
     if environment.index and environment.removal_policy == "destroy":
         store = find_store(session, environment)
         indexes = unused_indexes(session, store, gone=gone) if store else []
-    return Plan(
+    return PrunePlan(
         function=deployed.function, versions=versions, place=place, images=images, indexes=indexes
     )
 
 
-def prune(session: Session, environment: EnvironmentSettings, plan: Plan) -> None:
+def prune(session: Session, environment: EnvironmentSettings, plan: PrunePlan) -> None:
     """Delete the versions, then the images and indexes that they were the last to use.
 
     After an interruption the same command deletes what is left.
@@ -143,11 +143,11 @@ def _require_rest(deployed: Deployed) -> None:
 def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
     client, experiment = deployed.client("lambda"), deployed.environment.experiment
     served = deployed.read_alias()["FunctionVersion"]
-    found = {version["Version"] for version in versions_of(client, deployed.function)}
+    found = {version["Version"] for version in list_versions(client, deployed.function)}
     numbers = sorted(found - {"$LATEST"}, key=int)
     used = set(numbers[-keep:])
-    for alias in listed(client, "list_aliases", "Aliases", FunctionName=deployed.function):
-        used |= shares_of(alias).keys()
+    for alias in list_all(client, "list_aliases", "Aliases", FunctionName=deployed.function):
+        used |= traffic_shares(alias).keys()
     used |= set(deployed.versions_of_stack())
     if experiment:
         used.add(str(experiment.version))
@@ -161,11 +161,11 @@ def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
 
 
 def _unused_images(
-    session: Session, place: Place, *, gone: set[tuple[str, str]], keep: int
+    session: Session, place: RepositoryAddress, *, gone: set[tuple[str, str]], keep: int
 ) -> list[str]:
     client = session.create_client("ecr", region_name=place.region)
-    found = listed(client, "describe_images", "imageDetails", repositoryName=place.name)
-    images: list[dict[str, Any]] = look_up(lambda: list(found)) or []
+    found = list_all(client, "describe_images", "imageDetails", repositoryName=place.name)
+    images: list[dict[str, Any]] = answer_or_none(lambda: list(found)) or []
     images.sort(key=lambda image: image["imagePushedAt"])
     tasks = [
         container["image"]
@@ -185,7 +185,9 @@ def _unused_images(
     ]
 
 
-def _function_images(session: Session, place: Place, gone: set[tuple[str, str]]) -> Iterator[str]:
+def _function_images(
+    session: Session, place: RepositoryAddress, gone: set[tuple[str, str]]
+) -> Iterator[str]:
     """Yield the images of all versions of all functions, without those to be deleted."""
     client = session.create_client("lambda", region_name=place.region)
     for version in function_versions(session, place.region, gone=gone):

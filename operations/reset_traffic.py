@@ -14,13 +14,13 @@ from botocore.session import Session
 
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed, shares_of
+from operations.deployed import Deployed, find_deployed, traffic_shares
 from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class TrafficWeights:
     """Two versions that an alias routes to, and the alias's revision at that time."""
 
     alias: str
@@ -85,23 +85,23 @@ def clear_weights(
     return f"{weights}; now version {kept} gets all of it"
 
 
-def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> Weights | None:
+def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> TrafficWeights | None:
     """Return weights that neither a running release nor an experiment explains."""
     deployed = find_deployed(session, environment)
     weights = _read(deployed) if deployed else None
     return None if deployed is None or weights is None or _running(deployed) else weights
 
 
-def _read(deployed: Deployed) -> Weights | None:
+def _read(deployed: Deployed) -> TrafficWeights | None:
     """Return the weights; None without, or if the template has them, as an experiment's."""
     alias = deployed.read_alias()
-    shares = shares_of(alias)
+    shares = traffic_shares(alias)
     if len(shares) == 1 or any(
         resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
         for resource in deployed.template()["Resources"].values()
     ):
         return None
-    return Weights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
+    return TrafficWeights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
 
 
 def _running(deployed: Deployed) -> str | None:

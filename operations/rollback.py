@@ -29,8 +29,13 @@ from embedding_kit.programs import exit_with
 from embedding_kit.settings.callers import without_path
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
-from operations.environment_session import bootstrap_client, look_up, partition_domain, session_for
-from operations.packages import PackageBucket, Place, bucket_of, place_of
+from operations.environment_session import (
+    answer_or_none,
+    bootstrap_client,
+    partition_domain,
+    session_for,
+)
+from operations.packages import PackageBucket, RepositoryAddress, package_bucket, read_address
 from stacks.environment import EnvironmentSettings
 
 _NEXT = (
@@ -204,7 +209,7 @@ def _warm(deployed: Deployed, version: str) -> None:
     """
     client = deployed.client("lambda")
     which = {"FunctionName": deployed.function, "Qualifier": version}
-    configuration = look_up(client.get_function_configuration, **which)
+    configuration = answer_or_none(client.get_function_configuration, **which)
     if configuration is None:
         raise ValueError(
             f"there is no version {version} (with SnapStart, old versions are deleted); "
@@ -279,7 +284,7 @@ def _update(deployed: Deployed, template: dict[str, Any]) -> None:
     text = json.dumps(template, separators=(",", ":"))
     client, given = deployed.client("cloudformation"), {"TemplateBody": text}
     if len(text.encode()) > _INLINE:
-        session, place = deployed.session, place_of(deployed.session, deployed.environment)
+        session, place = deployed.session, read_address(deployed.session, deployed.environment)
         given = {"TemplateURL": _upload(deployed, place, text.encode())}
         # CloudFormation reads the bucket with the caller's permissions, which this role has.
         client = bootstrap_client(
@@ -296,9 +301,9 @@ def _update(deployed: Deployed, template: dict[str, Any]) -> None:
     )
 
 
-def _upload(deployed: Deployed, place: Place, content: bytes) -> str:
+def _upload(deployed: Deployed, place: RepositoryAddress, content: bytes) -> str:
     """Write a template to the bucket of the stack's own files; return its address."""
-    bucket = bucket_of(deployed.environment, place)
+    bucket = package_bucket(deployed.environment, place)
     key = f"{hashlib.sha256(content).hexdigest()}.json"
     with TemporaryDirectory() as folder:
         file = Path(folder) / key

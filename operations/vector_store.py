@@ -11,8 +11,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from operations.deployed import deleted_stacks, resources_of, status_and_outputs
-from operations.environment_session import listed
+from operations.deployed import deleted_stacks, list_resources, status_and_outputs
+from operations.environment_session import list_all
 from stacks.environment import EnvironmentSettings
 from stacks.names import index_stack_name
 
@@ -28,27 +28,27 @@ def function_versions(
     The versions in `gone`, by function and number, are left out.
     """
     client = session.create_client("lambda", region_name=region)
-    for function in listed(client, "list_functions", "Functions"):
-        for version in versions_of(client, function["FunctionName"]):
+    for function in list_all(client, "list_functions", "Functions"):
+        for version in list_versions(client, function["FunctionName"]):
             if (version["FunctionName"], version["Version"]) not in gone:
                 yield version
 
 
-def versions_of(client: Any, function: str) -> Iterator[dict[str, Any]]:
+def list_versions(client: Any, function: str) -> Iterator[dict[str, Any]]:
     """Yield the configuration of each version of a function, with its newest code, `$LATEST`."""
-    return listed(client, "list_versions_by_function", "Versions", FunctionName=function)
+    return list_all(client, "list_versions_by_function", "Versions", FunctionName=function)
 
 
 def task_definitions(session: Session, region: str | None) -> Iterator[dict[str, Any]]:
     """Yield all task definitions that are active, or that a service still runs."""
     client = session.create_client("ecs", region_name=region)
-    active = listed(client, "list_task_definitions", "taskDefinitionArns", status="ACTIVE")
+    active = list_all(client, "list_task_definitions", "taskDefinitionArns", status="ACTIVE")
     for arn in sorted({*active, *_running_definitions(client)}):
         yield client.describe_task_definition(taskDefinition=arn)["taskDefinition"]
 
 
 def _running_definitions(client: Any) -> Iterator[str]:
-    for cluster in listed(client, "list_clusters", "clusterArns"):
+    for cluster in list_all(client, "list_clusters", "clusterArns"):
         pages = client.get_paginator("list_services").paginate(
             cluster=cluster, PaginationConfig={"PageSize": _SERVICES}
         )
@@ -91,7 +91,7 @@ def find_deleted_store(session: Session, environment: EnvironmentSettings) -> Ve
     stacks = deleted_stacks(client, index_stack_name(environment.name))
     if not stacks or find_store(session, environment):
         return None
-    for arn in resources_of(client, stacks[0], "AWS::S3Vectors::VectorBucket"):
+    for arn in list_resources(client, stacks[0], "AWS::S3Vectors::VectorBucket"):
         return VectorStore(arn.rpartition("/")[2], indexes=(), region=environment.region)
     return None
 
@@ -105,7 +105,7 @@ def unused_indexes(
     functions in `gone`, by function and number, will be deleted.
     """
     client = session.create_client("s3vectors", region_name=store.region)
-    found = listed(client, "list_indexes", "indexes", vectorBucketName=store.bucket)
+    found = list_all(client, "list_indexes", "indexes", vectorBucketName=store.bucket)
     indexes = [index["indexArn"] for index in found]
     named = {*store.indexes}
     for version in function_versions(session, store.region, gone=gone):

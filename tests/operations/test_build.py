@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations import build, command
+from operations import build, command, preflight
 
 MODEL = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 ZIP = '[function]\npackage = "zip"\n'
@@ -15,7 +15,7 @@ def run(tmp_path, monkeypatch, capsys):
     """Return a function that builds dev; it returns the status, the CDK's commands, the output."""
     monkeypatch.setattr(command, "ENVIRONMENTS", tmp_path)
     monkeypatch.setattr(build, "session_for", lambda *_, **__: None)
-    monkeypatch.setattr(build.preflight, "before_deploy", lambda *_, **__: [])
+    monkeypatch.setattr(preflight, "before_deploy", lambda *_, **__: [])
     monkeypatch.setattr(build, "built_zip", lambda *_: "s3://bucket/a.zip")
     monkeypatch.setattr(build, "built_images", lambda *_: ["images@sha256:a", "images@sha256:b"])
 
@@ -68,6 +68,6 @@ def test_another_environment_is_refused_before_anything_is_built(run, capsys):
 
 def test_nothing_is_built_where_a_deploy_would_fail(run, monkeypatch):
     """The checks are those of a deploy that builds."""
-    findings = [build.preflight.Finding("a reason", stops=True)]
-    monkeypatch.setattr(build.preflight, "before_deploy", lambda *_, **__: findings)
+    findings = [preflight.Finding("a reason", stops=True)]
+    monkeypatch.setattr(preflight, "before_deploy", lambda *_, **__: findings)
     assert run("") == (1, [], "")

@@ -4,7 +4,7 @@ import pytest
 
 from operations import command
 from operations.built_images import check_accepts
-from operations.command import environment_of, report_errors
+from operations.command import read_environment, report_errors
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 PIN = f"base@sha256:{'a' * 64}"
@@ -24,7 +24,7 @@ def check(tmp_path, monkeypatch):
             (tmp_path / "environments" / f"{name}.toml").write_text(text)
 
         def accept() -> None:
-            built, *others = map(environment_of, files)
+            built, *others = map(read_environment, files)
             for other in others:
                 check_accepts(other, built)
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from operations import deploy
+from operations import cleanup, deploy
 
 from .conftest import dev_with
 
@@ -51,7 +51,7 @@ def run(monkeypatch, session):
             )
             patch.setattr(deploy, "session_for", lambda *_, **__: session)
             patch.setattr(deploy, "run_cdk", run_cdk)
-            patch.setattr(deploy.cleanup, "after_failed_deploy", report)
+            patch.setattr(cleanup, "after_failed_deploy", report)
             patch.setattr(deploy, "steps", lambda options: map(stand_in, chosen(options)))
             return deploy.main(["dev", *arguments]), calls, commands
 

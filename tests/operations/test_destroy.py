@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from operations import destroy
+from operations import cleanup, destroy
 
 CDK = "cdk destroy --all -c environment=dev --force"
 
@@ -32,8 +32,8 @@ def run(monkeypatch, capsys):
 
         monkeypatch.setattr(destroy, "session_for", lambda *_, **__: None)
         monkeypatch.setattr(destroy, "run_cdk", run_cdk)
-        monkeypatch.setattr(destroy.cleanup, "before_destroy", before_destroy)
-        monkeypatch.setattr(destroy.cleanup, "after_destroy", after_destroy)
+        monkeypatch.setattr(cleanup, "before_destroy", before_destroy)
+        monkeypatch.setattr(cleanup, "after_destroy", after_destroy)
         return destroy.main(["dev", *arguments]), calls, capsys.readouterr().err
 
     return run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations.environment_tables import exchange_models, remove_table, tables_of
+from operations.environment_tables import exchange_models, read_table_names, remove_table
 from stacks.environment_file import EnvironmentFileError
 
 TEXT = """\
@@ -41,7 +41,7 @@ def test_an_exchange_changes_two_words(file):
     exchange_models(file)
     wanted = TEXT.replace("[model] ", "[standby] ").replace("[ standby ]", "[ model ]")
     assert file.read_text() == wanted
-    assert tables_of(file) == ["tags", "standby", "function", "model", "index"]
+    assert read_table_names(file) == ["tags", "standby", "function", "model", "index"]
     exchange_models(file)
     assert file.read_text() == TEXT
     assert [path.name for path in file.parent.iterdir()] == ["dev.toml"]

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY
 
 from operations import packages
-from operations.packages import PackageBucket, Place, Repository, needed_targets
+from operations.packages import ImageRepository, PackageBucket, RepositoryAddress, needed_targets
 from tests.fixtures.local_server import QuietHandler, serving
 
 from .conftest import HOME, REGION, dev_with
@@ -87,7 +87,7 @@ def test_what_a_registry_answers_is_checked(session, monkeypatch):
         session.stubs["ecr"].add_response(
             "get_authorization_token", {"authorizationData": [data]}, {}
         )
-        repository = Repository(session, Place(HOME, REGION, "kit"))
+        repository = ImageRepository(session, RepositoryAddress(HOME, REGION, "kit"))
         assert repository.find(digest_of(b"none")) is None
         found = repository.find(digest_of(image))
         assert found

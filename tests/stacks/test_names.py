@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import DefaultStackSynthesizer
 
 from operations.environment_session import bootstrap_role
-from operations.packages import Place
+from operations.packages import RepositoryAddress
 from operations.promotion import Reference
 from stacks import names
 from stacks.names import bootstrap_qualifier
@@ -45,9 +45,9 @@ def test_a_role_and_a_registry_are_of_the_regions_partition(region, partition, d
     """With the role of another partition, the caller's own credentials would be used."""
     role = bootstrap_role("deploy", account="111122223333", region=region)
     assert role.startswith(f"arn:{partition}:iam::111122223333:role/cdk-")
-    placed = Place(account="111122223333", region=region, name="embedding-kit-dev")
-    assert placed.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
-    assert Reference.parse(f"{placed.uri}@sha256:{'0' * 64}").place == placed
+    address = RepositoryAddress(account="111122223333", region=region, name="embedding-kit-dev")
+    assert address.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
+    assert Reference.parse(f"{address.uri}@sha256:{'0' * 64}").place == address
 
 
 def test_a_region_that_does_not_exist_is_an_error():

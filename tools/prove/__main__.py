@@ -24,12 +24,12 @@ from embedding_client import SigV4Auth
 from embedding_kit.prices import HOURS, load_prices, priced
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, SnapStart
-from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
+from operations.command import ENVIRONMENTS, command_parser, read_environment, run_command
 from operations.cost.alternatives import Scenario
 from operations.cost.bill import added_items
 from operations.cost.workload import Month
 from operations.deployed import DeployedStacks
-from operations.environment_session import confirmed, place_of_caller, session_for
+from operations.environment_session import confirm, read_account_and_region, session_for
 from stacks.environment import EnvironmentSettings
 from stacks.standing_cost import capacity_items
 from tools.arguments import between, whole
@@ -141,13 +141,13 @@ def _act(
             "allowed: none of that name"
         )
     session = session_for(source)
-    account, region = place_of_caller(session, source)
+    account, region = read_account_and_region(session, source)
     if not run.file.exists():
         text = (ENVIRONMENTS / f"{source.name}.toml").read_text(encoding="utf-8")
         run.begin(derived(text, account=account, region=region))
     may_be_deployed = continues
     try:
-        environment = environment_of(run.name)
+        environment = read_environment(run.name)
         # A run continues only in the account where it began, which its file names.
         session = session_for(environment)
         if options.delete:
@@ -170,7 +170,7 @@ def _act(
         )
         usd = price_of(environment, starts=options.starts)
         question += f" in {account}, {region}, for at most ${usd:.2f}?"
-        if not options.yes and not confirmed(question):
+        if not options.yes and not confirm(question):
             return 1
         may_be_deployed = True
         run.finish("agreed", f"{datetime.now(UTC):%Y-%m-%d}")

@@ -70,9 +70,9 @@ def root(tmp_path, monkeypatch):
         "_ROOT": tmp_path,
         "_RESULTS": tmp_path / "docs" / "measured-on-aws.json",
         "ENVIRONMENTS": folder,
-        "environment_of": lambda name: load_environment(name, folder=folder),
+        "read_environment": lambda name: load_environment(name, folder=folder),
         "session_for": lambda _: None,
-        "place_of_caller": lambda *_: ("111122223333", "us-east-1"),
+        "read_account_and_region": lambda *_: ("111122223333", "us-east-1"),
         "price_of": lambda *_, **__: 0.25,
         "find_endpoint": lambda _, environment: _Endpoint(tmp_path, environment),
         "DeployedStacks": lambda *_: SimpleNamespace(all=[]),
@@ -133,7 +133,7 @@ def test_nothing_happens_without_a_yes(root, monkeypatch):
         asked.append(question)
         return False
 
-    monkeypatch.setattr(prove, "confirmed", decline)
+    monkeypatch.setattr(prove, "confirm", decline)
     assert prove.main(["dev"]) == 1
     assert "in 111122223333, us-east-1, for at most $0.25?" in asked[0]
     assert (_calls(root), _left(root)) == ([], [])

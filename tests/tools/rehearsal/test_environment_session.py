@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_kit.settings import ModelSettings
-from operations import command, preflight
+from operations import command, deploy
 from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import EnvironmentFileError
@@ -112,7 +112,7 @@ def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, clone, caps
     """The checks before a deploy or a comparison do not each say it again."""
     shell.setattr(command, "ENVIRONMENTS", clone / "environments")
     shell.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
-    assert preflight.main(["dev", *option]) == 1
+    assert deploy.main(["dev", *option]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: AWS does not accept the credentials: ")
     assert "; log in (`aws sso login`), choose a profile" in line
@@ -121,5 +121,6 @@ def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, clone, caps
 def test_a_comparison_needs_only_the_place(shell, clone, capsys):
     """The checks of a deploy, and its question about the account, are not for it."""
     shell.setattr(command, "ENVIRONMENTS", clone / "environments")
-    assert preflight.main(["dev", "--diff"]) == 0
+    shell.setattr(deploy, "steps", lambda _: [deploy.check_place])
+    assert deploy.main(["dev", "--diff"]) == 0
     assert capsys.readouterr().err == ""

@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -10,8 +11,11 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.settings import Existing, IngestSettings, ModelSettings, VectorIndexSettings
-from operations import cleanup, command, left_logs
-from operations.deployed import events_of
+from operations import left_logs
+from operations.cleanup import after_deploy, after_destroy, after_failed_deploy, before_destroy
+from operations.command import report_errors
+from operations.deployed import list_events
+from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
 
 WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
@@ -32,6 +36,7 @@ class _Account:
     def __init__(self, aws, policy):
         self.stacks, self.logs = aws.client("cloudformation"), aws.client("logs")
         self.s3 = aws.client("s3")
+        self.session = None
         model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
         name = f"e{uuid4().hex[:8]}"
         self.environment = EnvironmentSettings(name=name, model=model, removal_policy=policy)
@@ -66,14 +71,15 @@ class _Account:
         found = self.logs.describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]
         return {group["logGroupName"] for group in found}
 
-    def run(self, *arguments):
-        return cleanup.main([self.environment.name, *arguments])
+    def run(self, act, **options):
+        session = self.session or session_for(self.environment)
+        action = partial(act, session, self.environment, **options)
+        return report_errors(action, failure="")
 
 
 @pytest.fixture(params=["destroy", "retain"])
 def account(request, aws, shell):
     made = _Account(aws, request.param)
-    shell.setattr(command, "load_environment", lambda *_, **__: made.environment)
     yield made
     for name in made.groups():
         made.logs.delete_log_group(logGroupName=name)
@@ -83,7 +89,7 @@ def test_the_logs_of_a_failed_first_deploy_stay_until_one_succeeds(account, caps
     """The failed deploy names them. The stack's own logs and those of others are not touched."""
     failed = account.create("Endpoint", PROGRAMS, fails=True)
     assert len(failed) == 2
-    assert account.run("--after", "failed-deploy") == 1
+    assert account.run(after_failed_deploy) == 1
     notes = capsys.readouterr().err.splitlines()[:-1]
     assert sorted(notes) == [
         f"note: a log of it: aws logs tail {name} --since 1h" for name in sorted(failed)
@@ -96,10 +102,10 @@ def test_the_logs_of_a_failed_first_deploy_stay_until_one_succeeds(account, caps
     account.delete("Server")
     served = account.create("Endpoint", PROGRAMS)
     assert account.groups() == failed | again | standby | tasks | served
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert account.groups() == standby | served
     assert capsys.readouterr().out.count("deleted the log group ") == 5
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -109,7 +115,7 @@ def test_a_destroy_deletes_the_logs_that_the_policy_does_not_retain(account):
     account.delete()
     served = account.create("Endpoint", PROGRAMS)
     account.delete()
-    assert account.run("--after", "destroy") == 0
+    assert account.run(after_destroy) == 0
     kept = {name for name in served if "Embedder" in name}
     assert account.groups() == (kept if account.environment.removal_policy == "retain" else set())
 
@@ -120,11 +126,11 @@ def test_a_stack_that_an_update_completed_was_deployed(account, shell):
     account.delete()
 
     def completed_by_update(client, stack):
-        for kind, physical, status in events_of(client, stack):
+        for kind, physical, status in list_events(client, stack):
             yield kind, physical, status.replace("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
-    shell.setattr(left_logs, "events_of", completed_by_update)
-    assert account.run("--after", "destroy") == 0
+    shell.setattr(left_logs, "list_events", completed_by_update)
+    assert account.run(after_destroy) == 0
     kept = {name for name in served if "Embedder" in name}
     assert account.groups() == (kept if account.environment.removal_policy == "retain" else set())
 
@@ -134,7 +140,7 @@ def test_a_stack_that_the_file_no_longer_has_is_destroyed_with_its_logs(account)
     served = account.create("Endpoint", PROGRAMS)
     account.create("Server", _logs("ServerLogs"))
     for _ in range(2):
-        assert account.run("--before", "destroy", "--removed", "--force") == 0
+        assert account.run(before_destroy, force=True, only_removed=True) == 0
         assert account.groups() == served
 
 
@@ -143,7 +149,7 @@ def test_the_logs_of_any_failure_are_named(account, shell, capsys, status):
     """A deploy with `--no-rollback` leaves the stack as it failed."""
     served = account.create("Endpoint", PROGRAMS)
     shell.setattr(left_logs, "_status", lambda *_: status)
-    assert account.run("--after", "failed-deploy") == 1
+    assert account.run(after_failed_deploy) == 1
     notes = capsys.readouterr().err
     assert [name for name in served if f"a log of it: aws logs tail {name} " not in notes] == []
 
@@ -163,14 +169,14 @@ def test_logs_that_may_not_be_deleted_fail_no_deploy(account, shell, capsys):
             client.meta.events.register(f"before-parameter-build.logs.{denied}", deny)
             return client
 
-    shell.setattr(cleanup, "session_for", lambda *_, **__: _Session())
+    account.session = _Session()
     denied = "DeleteLogGroup"
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert f"to delete it: aws logs delete-log-group --log-group-name {name}" in (
         capsys.readouterr().err
     )
     denied = "DescribeLogGroups"
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert "note: logs of earlier deploys may be left: " in capsys.readouterr().err
 
 
@@ -184,8 +190,8 @@ def test_a_log_group_that_the_file_names_is_no_leftover(account):
         update={"existing": Existing(log_group=named)}
     )
     served = account.create("Endpoint", _logs("EndpointCheckLogs"))
-    for step in ("deploy", "destroy"):
-        assert account.run("--after", step) == 0
+    for act in (after_deploy, after_destroy):
+        assert account.run(act) == 0
         assert account.groups() == served | {named}
 
 
@@ -202,7 +208,7 @@ def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch
         update={"branch_of": "dev", "removal_policy": "destroy"} if branch else {}
     ).model_copy(update={"index": VectorIndexSettings(), "ingest": IngestSettings()})
     shell.setattr("sys.stdin", io.StringIO("n\n"))
-    account.run("--before", "destroy")
+    account.run(before_destroy, force=False, only_removed=False)
     assert ("its documents, in 1234" in capsys.readouterr().err) == branch
     buckets = []
     for _ in range(2):
@@ -220,7 +226,7 @@ def test_a_branch_is_destroyed_with_its_documents(account, shell, capsys, branch
         time.sleep(0.01)  # The emulator's order of two stacks is that of their times.
     deleted = {buckets[-1]} if branch else set()
     for again in (False, True):
-        assert account.run("--after", "destroy") == 0
+        assert account.run(after_destroy) == 0
         printed = capsys.readouterr().out
         assert {*buckets} - account.buckets() == deleted
         for name in buckets:
@@ -242,12 +248,12 @@ def test_each_call_on_a_bucket_states_the_owner(account, shell):
     def remember(params, model, **_):
         calls[model.name] = params["ExpectedBucketOwner"]
 
-    shell.setattr(cleanup, "session_for", lambda *_, **__: _Session())
+    account.session = _Session()
     account.create("Artifact", {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}})
     (bucket,) = {name for name in account.buckets() if account.environment.name in name}
     account.s3.put_object(Bucket=bucket, Key="artifact/a", Body=b"one")
     account.delete("Artifact")
-    assert account.run("--after", "destroy") == 0
+    assert account.run(after_destroy) == 0
     assert calls.keys() == {"HeadBucket", "ListObjectVersions", "DeleteObjects", "DeleteBucket"}
     (owner,) = set(calls.values())
     assert owner == Session().create_client("sts").get_caller_identity()["Account"]
@@ -263,6 +269,6 @@ def test_a_bucket_of_two_deploys_of_a_branch_is_deleted_once(account, capsys):
         account.delete("Artifact")
         if deploy == 1:
             account.s3.delete_bucket(Bucket=name)
-    assert account.run("--after", "destroy") == 0
+    assert account.run(after_destroy) == 0
     assert capsys.readouterr().out.count(f"deleted the bucket {name} with its objects\n") == 1
     assert name not in account.buckets()

@@ -9,10 +9,9 @@ import pytest
 
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import ModelSettings
-from operations import command, promotion
 from operations.built_images import built_images
-from operations.packages import Repository, place_of
-from operations.promotion import Reference, promote
+from operations.packages import ImageRepository, read_address
+from operations.promotion import Reference, images_context, promote
 from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
 
@@ -62,7 +61,7 @@ def push(aws, session):
         )
         assert answer.is_success
         digest = answer.headers["docker-content-digest"]
-        return Reference.parse(f"{place_of(session, environment).uri}@{digest}")
+        return Reference.parse(f"{read_address(session, environment).uri}@{digest}")
 
     return push
 
@@ -108,27 +107,22 @@ def test_a_check_changes_nothing(aws, session, environment, push):
     assert promote(session, staging, image)
 
 
-def test_the_command_checks_for_a_deploy_and_for_a_difference(
-    session, environment, push, monkeypatch, capsys
-):
-    """The one needs the stack of the repository first, the other the digests; neither copies."""
-    dev = environment()
-    digest = push(dev).digest
-    image = f"{place_of(session, dev).uri}@{digest}"
-    monkeypatch.setattr(promotion, "session_for", lambda _: session)
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
-    printed = []
-    for check in ("stack", "images"):
-        assert promotion.main([dev.name, "--check", check, "--image", image]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed == [f"EmbeddingKit-{dev.name}-Repository\n", f"endpoint={digest}\n"]
+def test_images_are_the_context_of_the_app(aws, session, environment, push):
+    """A check copies nothing."""
+    dev, staging = environment(), environment()
+    image = push(dev)
+    address = [f"{read_address(session, dev).uri}@{image.digest}"]
+    for check, copies in ((True, 0), (False, 1)):
+        context = images_context(session, staging, address, check=check)
+        assert context == f"endpoint={image.digest}"
+        assert len(_images(aws, staging)) == copies
 
 
 def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkeypatch):
     """Files that are there are not sent again."""
     dev, staging = environment(), environment()
     image = [push(dev)]
-    upload = Repository._upload
+    upload = ImageRepository._upload
     sent: list[str] = []
 
     def breaks_off(self, digest, source):
@@ -137,7 +131,7 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
         sent.append(digest)
         upload(self, digest, source)
 
-    monkeypatch.setattr(Repository, "_upload", breaks_off)
+    monkeypatch.setattr(ImageRepository, "_upload", breaks_off)
     with pytest.raises(ValueError, match="broke off"):
         promote(session, staging, image)
     assert _images(aws, staging) == {}
@@ -146,7 +140,7 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
         sent.append(digest)
         upload(self, digest, source)
 
-    monkeypatch.setattr(Repository, "_upload", continues)
+    monkeypatch.setattr(ImageRepository, "_upload", continues)
     promote(session, staging, image)
     assert len(sent) == len(set(sent)) == 2
 
@@ -182,7 +176,7 @@ def test_what_is_no_image_of_the_kit_is_refused(session, environment, push):
     index = push(dev, media_type="application/vnd.oci.image.index.v1+json")
     with pytest.raises(ValueError, match="Lambda runs no index of images"):
         promote(session, dev, [index])
-    nowhere = Reference.parse(f"{place_of(session, dev).uri}@sha256:{'0' * 64}")
+    nowhere = Reference.parse(f"{read_address(session, dev).uri}@sha256:{'0' * 64}")
     with pytest.raises(ValueError, match=f"looked in: .*/embedding-kit-{dev.name}; allowed"):
         promote(session, dev, [nowhere])
 

@@ -8,7 +8,7 @@ import pytest
 from embedding_kit.settings import Existing, Experiment, ModelSettings, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
-from operations.environment_session import listed
+from operations.environment_session import list_all
 from operations.prune import make_plan, prune
 from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
@@ -110,14 +110,14 @@ def test_the_newest_are_those_of_the_last_numbers_and_times(deployed, monkeypatc
     """Version 10 is newer than version 9, and ECR lists images in any order."""
 
     def reversed_images(client, operation, found, **asked):
-        items = list(listed(client, operation, found, **asked))
+        items = list(list_all(client, operation, found, **asked))
         if found != "imageDetails":
             return items
         return [item | {"imagePushedAt": number} for number, item in enumerate(items)][::-1]
 
-    monkeypatch.setattr(command, "listed", reversed_images)
+    monkeypatch.setattr(command, "list_all", reversed_images)
     every = [{"Version": str(number)} for number in range(1, 13)]
-    monkeypatch.setattr(command, "versions_of", lambda *_: every)
+    monkeypatch.setattr(command, "list_versions", lambda *_: every)
     plan = _plan(deployed, keep=3)
     assert plan.versions == ["1", "2", "3", "6", "7", "8", "9"]
     assert sorted(plan.images) == sorted(deployed.digests[:3])

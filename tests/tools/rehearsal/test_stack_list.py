@@ -1,6 +1,7 @@
 """Stacks of tables that were removed from an environment's file, in the emulated AWS."""
 
 import io
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -12,7 +13,10 @@ from embedding_kit.settings import (
     ModelSettings,
     VectorIndexSettings,
 )
-from operations import cleanup, command
+from operations import cleanup
+from operations.cleanup import after_deploy, before_destroy
+from operations.command import report_errors
+from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
 from tools.rehearsal.deploy.docker_client import push_empty
 
@@ -41,17 +45,17 @@ class _Account:
         pages = self.client.get_paginator("describe_stacks").paginate()
         return {stack["StackName"] for page in pages for stack in page["Stacks"]}
 
-    def run(self, *arguments):
-        return cleanup.main([self.environment.name, *arguments])
+    def run(self, act, **options):
+        session = session_for(self.environment, changes=options.get("force", False), ask=False)
+        action = partial(act, session, self.environment, **options)
+        return report_errors(action, failure="")
 
 
 @pytest.fixture
 def account(aws, stack, shell):
-    """Return the account of an environment without [front]; the command reads it as its file."""
+    """Return the account of an environment without [front]."""
     model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
-    made = _Account(aws, stack, EnvironmentSettings(name=f"e{uuid4().hex[:8]}", model=model))
-    shell.setattr(command, "load_environment", lambda *_, **__: made.environment)
-    return made
+    return _Account(aws, stack, EnvironmentSettings(name=f"e{uuid4().hex[:8]}", model=model))
 
 
 def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
@@ -60,7 +64,7 @@ def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
     for part in ("Endpoint", "Front", "Batch"):
         account.deploy(part)
     account.deploy("Front", environment=f"{name}-x")
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert capsys.readouterr().err.splitlines() == [
         f"note: EmbeddingKit-{name}-{part} is still deployed, reachable and billed, though "
         f"environments/{name}.toml no longer has it; to destroy it: scripts/destroy {name} "
@@ -70,7 +74,7 @@ def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
     account.environment = EnvironmentSettings(
         name=name, model=account.environment.model, batch=BATCH, front=FRONT
     )
-    assert account.run("--after", "deploy") == 0
+    assert account.run(after_deploy) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -81,7 +85,7 @@ def test_what_the_file_no_longer_has_can_be_destroyed_alone(account, shell, caps
     other = account.deploy("Front", environment=f"{account.environment.name}-x")
     strange = account.deploy("Mine")
     for _ in range(2):
-        assert account.run("--before", "destroy", "--removed", "--force") == 0
+        assert account.run(before_destroy, force=True, only_removed=True) == 0
         assert front not in account.stacks()
     assert {endpoint, other, strange} <= account.stacks()
     assert capsys.readouterr().out.splitlines() == [
@@ -96,7 +100,7 @@ def test_a_destroy_asks_for_all_stacks_and_names_the_account(account, shell, cap
     """Those that the CDK's command does not know are destroyed before its own."""
     endpoint, front = account.deploy("Endpoint"), account.deploy("Front")
     shell.setattr("sys.stdin", io.StringIO(answer))
-    assert account.run("--before", "destroy") == (answer != "y\n")
+    assert account.run(before_destroy, force=False, only_removed=False) == (answer != "y\n")
     assert capsys.readouterr().err.startswith(
         f"Destroy {front} (no longer in the file), {endpoint} in 123456789012, us-east-1? [y/N] "
     )
@@ -111,7 +115,7 @@ def test_a_destroy_asks_before_it_deletes_vectors(account, shell, capsys):
         update={"index": VectorIndexSettings(), "removal_policy": "destroy"}
     )
     shell.setattr("sys.stdin", io.StringIO("n\n"))
-    assert account.run("--before", "destroy") == 1
+    assert account.run(before_destroy, force=False, only_removed=False) == 1
     assert capsys.readouterr().err.startswith(
         f"Destroy {endpoint}, and the vectors of its index, in 123456789012, us-east-1? [y/N] "
     )
@@ -125,7 +129,7 @@ def _shown(name: str) -> str:
     )
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("force", [False, True])
 def test_the_protection_of_any_stack_stops_a_destroy_first(account, shell, capsys, force):
     """Nothing is ended or destroyed, whichever stack it is, and whether it is asked or not."""
     name = account.environment.name
@@ -133,7 +137,7 @@ def test_the_protection_of_any_stack_stops_a_destroy_first(account, shell, capsy
     observability = account.deploy("Observability")
     account.protect(observability)
     shell.setattr(cleanup, "end_provisioned_concurrency", lambda *_: pytest.fail("ended"))
-    assert account.run("--before", "destroy", *force) == 1
+    assert account.run(before_destroy, force=force, only_removed=False) == 1
     assert capsys.readouterr().err.removeprefix(_shown(name) if force else "") == (
         f"error: no stack with termination protection can be deleted; found: {observability}; "
         "nothing was changed. To turn it off: set termination_protection = false in "
@@ -142,7 +146,7 @@ def test_the_protection_of_any_stack_stops_a_destroy_first(account, shell, capsy
     )
     assert {front, observability} <= account.stacks()
     # What is removed from the file can be destroyed without it.
-    assert account.run("--before", "destroy", "--removed", "--force") == 0
+    assert account.run(before_destroy, force=True, only_removed=True) == 0
     account.protect(observability, on=False)
 
 
@@ -150,12 +154,12 @@ def test_the_protection_of_a_removed_stack_is_turned_off_by_hand(account, capsys
     """No deploy can do it any more. With the printed command, the same command works."""
     front = account.deploy("Front")
     account.protect(front)
-    assert account.run("--before", "destroy", "--removed", "--force") == 1
+    assert account.run(before_destroy, force=True, only_removed=True) == 1
     told = capsys.readouterr().err
     assert "nothing was changed. To turn it off: aws cloudformation update-termination-" in told
     assert f"--no-enable-termination-protection --stack-name {front}\n" in told
     account.protect(front, on=False)
-    assert account.run("--before", "destroy", "--removed", "--force") == 0
+    assert account.run(before_destroy, force=True, only_removed=True) == 0
     assert front not in account.stacks()
 
 
@@ -165,7 +169,7 @@ def test_a_stack_that_cannot_be_deleted_is_an_error_and_the_next_run_deletes_it(
     repository = {"Type": "AWS::ECR::Repository", "Properties": {"RepositoryName": name}}
     endpoint, front = account.deploy("Endpoint"), account.deploy("Front", {"Full": repository})
     push_empty(f"localhost:{account.aws.port}/{name}:image")
-    assert account.run("--before", "destroy", "--force") == 1
+    assert account.run(before_destroy, force=True, only_removed=False) == 1
     told = capsys.readouterr().err
     assert told == _shown(name) + (
         f"error: {front} was not deleted: DELETE_FAILED, The following resource(s) failed to "
@@ -175,5 +179,5 @@ def test_a_stack_that_cannot_be_deleted_is_an_error_and_the_next_run_deletes_it(
     account.aws.client("ecr").batch_delete_image(
         repositoryName=name, imageIds=[{"imageTag": "image"}]
     )
-    assert account.run("--before", "destroy", "--force") == 0
+    assert account.run(before_destroy, force=True, only_removed=False) == 0
     assert front not in account.stacks()

@@ -9,7 +9,13 @@ from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import ModelSettings
 from operations import built_images as module
 from operations.built_images import built_zip
-from operations.packages import PackageBucket, bucket_of, file_digest, place_of, write_labeled
+from operations.packages import (
+    PackageBucket,
+    file_digest,
+    package_bucket,
+    read_address,
+    write_labeled,
+)
 from operations.promotion import promote_zip, zip_reference
 from stacks.environment import EnvironmentSettings
 
@@ -30,7 +36,7 @@ def make(aws, session):
             **settings,
         }
         environment = EnvironmentSettings(name=f"e{uuid4().hex[:12]}", **properties)
-        name = bucket_of(environment, place_of(session, environment))
+        name = package_bucket(environment, read_address(session, environment))
         if bucket and name not in made:
             aws.client("s3").create_bucket(Bucket=name)
             made.add(name)
@@ -70,7 +76,7 @@ def _key(uri):
 
 
 def _bucket(session, environment):
-    return bucket_of(environment, place_of(session, environment))
+    return package_bucket(environment, read_address(session, environment))
 
 
 def test_a_zip_is_built_and_uploaded_once(aws, session, make, build):
