@@ -28,7 +28,7 @@ from embedding_client import (
     EmbeddingClient,
     EmbeddingClientError,
     Executions,
-    Source,
+    TextSource,
     VectorIndex,
     ingest_status,
 )
@@ -74,7 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
     queries = parsers["compare"]
     queries.add_argument("--queries", type=Path, required=True, metavar="FILE", help="texts")
     queries.add_argument("--column", default="text", help="the field with the query")
-    queries.add_argument("--format", choices=Source.formats, help="default: from the file's name")
+    queries.add_argument(
+        "--format", choices=TextSource.formats, help="default: from the file's name"
+    )
     queries.add_argument("--report", type=Path, metavar="FILE.html", help="a page to write")
     queries.add_argument("--json", action="store_true", help="print JSON")
     failure = "the step did not end for {}"
@@ -380,7 +382,7 @@ def _compare(migration: Migration, options: argparse.Namespace) -> None:
         report = compare(
             SearchedModel(str(live), live_client),
             SearchedModel(str(standby), standby_client),
-            Source(options.queries, kind=options.format, column=options.column),
+            TextSource(options.queries, kind=options.format, column=options.column),
         )
     print_report(report, page=options.report, as_json=options.json)
 

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from pyarrow import parquet
 
-from embedding_client import EmbeddingClient, EmbedOptions, Source, embed_file
+from embedding_client import EmbeddingClient, EmbedOptions, TextSource, embed_file
 from embedding_client.errors import counted
 from jobs.embed.job import EMBEDDING_COLUMN, FRAME
 from jobs.load.__main__ import main as load
@@ -57,7 +57,7 @@ def copy_job(
         if not file.exists():
             table = parquet.read_table(BytesIO(opened.read(part.key, etag=part.etag)))
             parquet.write_table(table.drop_columns([EMBEDDING_COLUMN]), texts)
-            read = Source(texts, column=job.text, name=part.key)
+            read = TextSource(texts, column=job.text, name=part.key)
             embed_file(connect, read, file, options=options, on_error="skip")
             texts.unlink()
         rows += parquet.read_metadata(file).num_rows

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from embedding_client import EmbeddingClient, FileError, Match, Source
+from embedding_client import EmbeddingClient, FileError, Match, TextSource
 from embedding_client.progress import progress_on
 
 _TOP = 10
@@ -51,7 +51,7 @@ class SearchedModel:
         return matches
 
 
-def compare(live: SearchedModel, standby: SearchedModel, source: Source) -> dict[str, Any]:
+def compare(live: SearchedModel, standby: SearchedModel, source: TextSource) -> dict[str, Any]:
     """Ask both models each query in turn; return the report, for JSON."""
     rows = list(source.rows())
     if rejected := next((row for row in rows if row.problem), None):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from embedding_client._protocol import Match as Match
     from embedding_client._protocol import Ranked as Ranked
     from embedding_client._protocol import SparseVector as SparseVector
-    from embedding_client._readers import Source as Source
+    from embedding_client._readers import TextSource as TextSource
     from embedding_client._responses import EmbeddedTexts as EmbeddedTexts
     from embedding_client._targets import invocation_event as invocation_event
     from embedding_client.errors import AwsError as AwsError
@@ -55,7 +55,7 @@ _NAMES = {
     "_ingest_command": "ingest_status",
     "_jobs": "BatchJobs Execution Executions",
     "_protocol": "BatchLimits EmbedOptions Match Ranked SparseVector",
-    "_readers": "Source",
+    "_readers": "TextSource",
     "_responses": "EmbeddedTexts",
     "_targets": "invocation_event",
 }

@@ -138,7 +138,7 @@ class SigV4Auth(httpx2.Auth, _HttpxAuth):  # type: ignore[misc]  # two types of 
                 if name in {"host", "content-type"} or name.startswith("x-amz-")
             },
         )
-        region = self._region or region_of(request.url.host, session=self._session)
+        region = self._region or signing_region(request.url.host, session=self._session)
         _BotocoreSigV4Auth(credentials, "lambda", region).add_auth(covered)
         for name in ("Authorization", "X-Amz-Date", "X-Amz-Security-Token"):
             if name in covered.headers:
@@ -225,7 +225,7 @@ def _is_signed(host: str) -> bool:
     return host in LOOPBACK or _in_host(host) is not None
 
 
-def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:
+def signing_region(host: str, *, session: botocore.session.Session | None = None) -> str:
     """Return the region in the host of a Function URL or of Lambda's API, or the configured one."""
     if in_host := _in_host(host):
         return in_host

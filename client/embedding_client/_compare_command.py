@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from embedding_client._connect import auth_for
 from embedding_client._flows import TIMEOUT
-from embedding_client._readers import Source
+from embedding_client._readers import TextSource
 from embedding_client._targets import check_url
 from embedding_client.errors import (
     FileError,
@@ -34,7 +34,7 @@ _SHOWN = 200
 
 def run_compare(args: argparse.Namespace) -> int:
     """Run the command: ask both endpoints for each text in turn, and print the report."""
-    source = Source(args.file, kind=args.format, column=args.column)
+    source = TextSource(args.file, kind=args.format, column=args.column)
     texts = source.texts()
     if len(texts) < 2:
         raise FileError(f"{source.name} has {counted(len(texts), 'text')}; allowed: 2 or more.")

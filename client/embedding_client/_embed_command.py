@@ -19,7 +19,7 @@ from embedding_client._connect import connect_to, note_space
 from embedding_client._file_embedding import embed_file, embed_stream, nothing_in
 from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
-from embedding_client._readers import Row, Source, problem_of
+from embedding_client._readers import Row, TextSource, problem_of
 from embedding_client.errors import ConfigurationError, FileError, counted, print_error
 from embedding_client.rows import Fields
 
@@ -115,14 +115,14 @@ def _summary(column: str, row: Fields, vector: npt.NDArray[Any] | None, space: s
 
 
 @contextmanager
-def _source(args: argparse.Namespace) -> Iterator[Source]:
+def _source(args: argparse.Namespace) -> Iterator[TextSource]:
     """Open the input. A pipe that must be read more than once is copied to a temporary file."""
     standard = args.file == Path("-")
     file_format = args.format or ("text" if standard else None)
     if not standard and not args.file.is_fifo():
-        yield Source(args.file, kind=file_format, column=args.column)
+        yield TextSource(args.file, kind=file_format, column=args.column)
         return
-    piped = Source(None, kind=file_format, column=args.column)
+    piped = TextSource(None, kind=file_format, column=args.column)
     if standard and args.output is None and file_format != "parquet":
         yield piped
         return
@@ -137,7 +137,7 @@ def _source(args: argparse.Namespace) -> Iterator[Source]:
             copy.flush()
         except OSError as error:
             raise FileError(f"{name} cannot be copied to {copy.name}: {error.strerror}.") from error
-        yield Source(Path(copy.name), kind=file_format, column=args.column, name=name)
+        yield TextSource(Path(copy.name), kind=file_format, column=args.column, name=name)
 
 
 def _rows(texts: Sequence[str]) -> Iterator[Row]:

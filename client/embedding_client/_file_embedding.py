@@ -31,7 +31,7 @@ from embedding_client._outputs import (
     parquet_schema,
 )
 from embedding_client._protocol import EmbedOptions, data_type
-from embedding_client._readers import Row, Source
+from embedding_client._readers import Row, TextSource
 from embedding_client._responses import EmbeddedTexts
 from embedding_client.errors import FileError, RequestError, counted
 from embedding_client.progress import progress_on
@@ -58,7 +58,7 @@ class Summary:
 
 def embed_file(
     connect: Callable[[str | None], AbstractContextManager[EmbeddingClient]],
-    source: Source,
+    source: TextSource,
     output: Path,
     *,
     options: EmbedOptions,
@@ -134,7 +134,7 @@ class _Survey(NamedTuple):
 
 
 def _survey(
-    source: Source, suffix: str, on_error: OnError, rejected: Mapping[int, Rejected]
+    source: TextSource, suffix: str, on_error: OnError, rejected: Mapping[int, Rejected]
 ) -> _Survey:
     """Read the file before anything is sent, to find its errors early and to count its rows."""
     total = 0
@@ -162,7 +162,7 @@ def _survey(
 class _Run:
     """The second reading: it embeds the rows that the checkpoint lacks, and writes all of them."""
 
-    source: Source
+    source: TextSource
     checkpoint: Checkpoint
     options: EmbedOptions
     on_error: OnError

@@ -218,7 +218,7 @@ class Progress(NamedTuple):
     cost: float
 
 
-def progress_of(
+def job_progress(
     parts: Iterable[str], runs: Iterable[ShardRun], *, shards: int, began: datetime, until: datetime
 ) -> Progress:
     """Add up the runs.
@@ -282,7 +282,7 @@ class BatchJobs(Executions):
             ]
             names = (name for name, _ in _names(self._files, folder, _PART_PREFIX))
             parts = [match[1] for name in names if (match := _PART_NAME.match(name))]
-        return progress_of(
+        return job_progress(
             parts,
             runs,
             shards=job.map_run["itemCounts"]["total"],

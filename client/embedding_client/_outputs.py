@@ -28,7 +28,7 @@ from typing import IO, Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._readers import Source
+from embedding_client._readers import TextSource
 from embedding_client.errors import ConfigurationError, FileError
 from embedding_client.rows import Fields
 
@@ -201,7 +201,7 @@ class Outputs:
         )
         self._temporary = path.with_name(f".{path.name}.tmp")
 
-    def check(self, source: Source, *, overwrite: bool) -> None:
+    def check(self, source: TextSource, *, overwrite: bool) -> None:
         """Check that the run will not destroy a file."""
         outputs = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
         for path in (*outputs, self.part, self._temporary):

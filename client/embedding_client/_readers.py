@@ -250,7 +250,7 @@ class Row:
         return f"row {self.number} (line {self.line})"
 
 
-class Source:
+class TextSource:
     """A file with texts, or standard input.
 
     A row that cannot be embedded is yielded too, with the reason as its `problem`.

@@ -96,7 +96,7 @@ class EmbeddedTexts:
 def read_object(response: httpx2.Response, *, count: int = 0) -> dict[str, Any]:
     """Return the JSON object of a successful response to `count` texts, or raise its error."""
     if response.status_code != 200:
-        raise error_of(response, count=count)
+        raise response_error(response, count=count)
     value = read_json(response.content)
     if not isinstance(value, dict):
         raise _invalid(response, "the body is not a JSON object")
@@ -196,7 +196,7 @@ def should_split(response: httpx2.Response, *, count: int) -> bool:
     return text_unknown or _is_too_large(response)
 
 
-def error_of(response: httpx2.Response, *, count: int) -> ResponseError:
+def response_error(response: httpx2.Response, *, count: int) -> ResponseError:
     """Return the exception for an answer that is no success, to a request of `count` texts."""
     status, headers, fields = response.status_code, response.headers, _fields(response)
     message = fields.get("error") or fields.get("message") or fields.get("Message")

@@ -28,7 +28,7 @@ from embedding_client._auth import (
     SigV4Auth,
     SigV4AuthIfRefused,
     check_encrypted,
-    region_of,
+    signing_region,
 )
 from embedding_client._responses import read_json
 from embedding_client.errors import ConfigurationError
@@ -180,7 +180,7 @@ def function_target(
 
 def _region(function: str, api: str | None, session: botocore.session.Session) -> str:
     try:
-        return region_of(urlsplit(api or "").hostname or "", session=session)
+        return signing_region(urlsplit(api or "").hostname or "", session=session)
     except ConfigurationError:
         raise ConfigurationError(
             f"The AWS region of {function!r} is unknown. Give region= or the ARN of the alias, or "

@@ -23,7 +23,7 @@ from embedding_client import (
     SigV4Auth,
     ThrottledError,
 )
-from embedding_client._auth import region_of
+from embedding_client._auth import signing_region
 from tests.embedding_client.answers import embedded
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
@@ -150,10 +150,10 @@ def test_a_domain_without_a_region_is_an_error():
 def test_the_region_comes_from_the_url(monkeypatch):
     """The configured region applies only to other hosts."""
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
-    assert region_of("abc.lambda-url.eu-west-3.on.aws") == "eu-west-3"
-    assert region_of("embed.example.com") == "ap-south-1"
+    assert signing_region("abc.lambda-url.eu-west-3.on.aws") == "eu-west-3"
+    assert signing_region("embed.example.com") == "ap-south-1"
     monkeypatch.delenv("AWS_REGION")
-    assert region_of("127.0.0.1") == "us-east-1"
+    assert signing_region("127.0.0.1") == "us-east-1"
 
 
 def test_credentials_come_from_a_profile(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from embedding_client import EmbeddingClient, FileError
 from embedding_client import _readers as readers
 from embedding_client._file_embedding import check_resumes, embed_file
 from embedding_client._protocol import EmbedOptions
-from embedding_client._readers import Source
+from embedding_client._readers import TextSource
 
 
 def job(*, sha256="a", kind="csv", column="text", dtype="float32", **options):
@@ -79,7 +79,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(running, readings, tm
     between.append(lambda: output.write_text("mine"))
 
     def embed(**options):
-        source = Source(tmp_path / "a.txt", kind="text")
+        source = TextSource(tmp_path / "a.txt", kind="text")
         connect = lambda _: EmbeddingClient(running.url)  # noqa: E731
         return embed_file(connect, source, output, options=EmbedOptions(), **options)
 
@@ -95,7 +95,7 @@ def test_the_input_is_read_twice(running, readings, tmp_path, suffix):
     (tmp_path / "a.txt").write_text("one\n\ntwo\n" + "word " * 2000 + "\n")
     summary = embed_file(
         lambda _: EmbeddingClient(running.url),
-        Source(tmp_path / "a.txt"),
+        TextSource(tmp_path / "a.txt"),
         tmp_path / f"a{suffix}",
         options=EmbedOptions(truncate="refuse"),
         on_error="skip",
@@ -113,7 +113,7 @@ def test_rows_of_other_content_are_not_kept(client, running, readings, tmp_path)
     def run():
         return embed_file(
             lambda _: EmbeddingClient(running.url),
-            Source(path),
+            TextSource(path),
             tmp_path / "a.npy",
             options=EmbedOptions(),
         )

@@ -26,8 +26,8 @@ from embedding_client._jobs import (
     BatchJobs,
     Progress,
     estimated_cost,
+    job_progress,
     parse_run,
-    progress_of,
 )
 from embedding_client.errors import AwsError, ConfigurationError
 from embedding_kit.prices import load_prices
@@ -204,10 +204,10 @@ def test_a_job_that_continues_counts_what_earlier_executions_did():
     """Their shards are done and their cost was paid, but they have no part in the rate."""
     ended = BEGAN + timedelta(seconds=10)
     until = BEGAN + timedelta(seconds=25)
-    first = progress_of(
+    first = job_progress(
         ["part-000000"], [parse_run(RECORD, ended)], shards=10, began=BEGAN, until=until
     )
-    second = progress_of(
+    second = job_progress(
         ["part-000000"], [parse_run(RECORD, ended)], shards=10, began=until, until=until
     )
     assert (first.rows_per_second, first.seconds_left) == (490 / 25, 25 * 9)

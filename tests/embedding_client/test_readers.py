@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from embedding_client import FileError
-from embedding_client._readers import Source
+from embedding_client._readers import TextSource
 
 ROWS = [{"text": "one"}, {"text": "zwei, drei"}, {"text": 'four "five"'}]
 
@@ -47,7 +47,7 @@ def file(request, tmp_path):
 
 
 def identified(path, **options):
-    source = Source(path, **options)
+    source = TextSource(path, **options)
     for _ in source.rows(identify=True):
         pass
     return source
@@ -55,7 +55,7 @@ def identified(path, **options):
 
 def test_each_format_has_the_same_rows(file):
     """The file name sets the format. Blank lines at the end are ignored."""
-    rows = list(Source(file).rows())
+    rows = list(TextSource(file).rows())
     assert [row.text for row in rows] == [row["text"] for row in ROWS]
     assert [row.fields for row in rows] == ROWS
     assert [row.number for row in rows] == [1, 2, 3]
@@ -74,19 +74,19 @@ def test_a_repeated_key_is_a_problem_of_its_row(tmp_path):
     """The last of two texts would win without a word; the endpoint refuses them, too."""
     nested = '{"text": "one", "more": [{"a": 1, "a": 1}]}'
     file = write(tmp_path / "a.jsonl", f'{REPEATED}\n{nested}\n{{"text": "one"}}')
-    assert [row.problem for row in Source(file).rows()] == [
+    assert [row.problem for row in TextSource(file).rows()] == [
         "is not JSON: the key 'text' is twice in an object, and is allowed once",
         "is not JSON: the key 'a' is twice in an object, and is allowed once",
         None,
     ]
     with pytest.raises(FileError, match="the key 'text' is twice in an object"):
-        list(Source(write(tmp_path / "a.json", f"[{REPEATED}]")).rows())
+        list(TextSource(write(tmp_path / "a.json", f"[{REPEATED}]")).rows())
 
 
 def test_column_and_format_can_be_set(tmp_path):
     """The rows keep the other fields."""
     path = write(tmp_path / "data", '{"id": 7, "body": "hello"}\n"bare"\n')
-    source = Source(path, kind="jsonl", column="body")
+    source = TextSource(path, kind="jsonl", column="body")
     assert [row.fields for row in source.rows()] == [{"id": 7, "body": "hello"}, {"body": "bare"}]
 
 
@@ -97,8 +97,8 @@ def test_an_unknown_format_is_refused(tmp_path, name):
     """The message lists the known extensions and the flag."""
     path = write(tmp_path / name, "a\n")
     with pytest.raises(FileError, match=r"Known extensions are \.txt, .* --format text\|json\|"):
-        Source(path)
-    assert [row.text for row in Source(path, kind="text").rows()] == ["a"]
+        TextSource(path)
+    assert [row.text for row in TextSource(path, kind="text").rows()] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_row_that_cannot_be_embedded_has_a_problem(tmp_path, name, content, pl
     """It is still a row, so later rows keep their numbers."""
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    (row,) = [row for row in Source(path).rows() if row.problem]
+    (row,) = [row for row in TextSource(path).rows() if row.problem]
     assert (row.place, row.text) == (place, None)
     assert row.problem.startswith(problem)
 
@@ -156,7 +156,7 @@ def test_an_invalid_file_is_refused(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FileError, match=message) as caught:
-        list(Source(path).rows())
+        list(TextSource(path).rows())
     assert str(caught.value).startswith(f"{path} ")
 
 
@@ -169,28 +169,28 @@ def test_the_commands_of_the_errors_convert_what_excel_writes(tmp_path, packed, 
     path.write_bytes(gzip.compress(content) if packed else content)
     for problem in ("is not UTF-8", "is separated by ';'"):
         with pytest.raises(FileError, match=problem) as caught:
-            list(Source(path).rows())
+            list(TextSource(path).rows())
         command = str(caught.value).partition(": ")[2].removesuffix("NEW") + "new.csv"
         strict = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=strict)
         path = (tmp_path / "new.csv").rename(tmp_path / f"{problem[-3]}.csv")
-    assert [row.text for row in Source(path).rows()] == ["für 5 €"]
+    assert [row.text for row in TextSource(path).rows()] == ["für 5 €"]
 
 
 def test_a_command_to_convert_does_not_name_the_copy_of_a_pipe(tmp_path):
     """The copy is gone when the user reads the error."""
     path = tmp_path / "copy"
     path.write_bytes("für".encode("cp1252"))
-    (row,) = Source(path, kind="text", name="standard input").rows(identify=True)
+    (row,) = TextSource(path, kind="text", name="standard input").rows(identify=True)
     assert row.problem.endswith(": iconv -f CP1252 -t UTF-8 < FILE > NEW")
 
 
 def test_a_missing_file_is_refused(tmp_path):
     """Folders are refused too."""
     with pytest.raises(FileError, match="none does not exist"):
-        Source(tmp_path / "none")
+        TextSource(tmp_path / "none")
     with pytest.raises(FileError, match="is not a file"):
-        Source(tmp_path)
+        TextSource(tmp_path)
 
 
 def test_the_identity_is_the_content(tmp_path):

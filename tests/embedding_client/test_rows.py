@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedding_client import FileError
-from embedding_client._readers import Source
+from embedding_client._readers import TextSource
 from jobs.embed.job import Job
 from jobs.embed.readers import read_records
 from jobs.embed.run import plan_shards
@@ -21,7 +21,7 @@ from jobs.storage import open_folder
 def embed_file(path):
     """Return why `embed --file` refuses a row, or the file."""
     try:
-        (problem,) = [row.problem for row in Source(path).rows() if row.problem]
+        (problem,) = [row.problem for row in TextSource(path).rows() if row.problem]
     except FileError as error:
         return str(error).removeprefix(f"{path} ")
     return problem

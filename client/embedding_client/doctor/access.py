@@ -10,8 +10,8 @@ from typing import Any
 from embedding_client.doctor import LOGIN, CheckResult, SkippedError, failed, ok, skipped, warning
 from embedding_client.doctor.probes import (
     AwsCallError,
-    MissingCredentialsError,
     NotPermittedError,
+    NoValidCredentialsError,
     Reply,
 )
 from embedding_client.doctor.snapshot import NoAnswer, Snapshot
@@ -44,7 +44,7 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
         return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
     try:
         arn, region = snapshot.identity()["Arn"], str(snapshot.region)
-    except MissingCredentialsError as error:
+    except NoValidCredentialsError as error:
         if snapshot.options.url is not None and not snapshot.takes_signatures:
             raise SkippedError("the endpoint takes no signature") from error
         if snapshot.region is None:

@@ -22,7 +22,7 @@ import botocore.session
 import httpx2
 
 from embedding_client._arguments import URL_VARIABLE
-from embedding_client._auth import region_of
+from embedding_client._auth import signing_region
 from embedding_client._connect import auth_for, spaces_file
 from embedding_client._targets import check_url
 from embedding_client.doctor import (
@@ -98,7 +98,7 @@ def _snapshot(args: argparse.Namespace, options: DoctorOptions, http: httpx2.Cli
         session = botocore.session.Session(profile=args.profile)
         region = args.region
         with suppress(ConfigurationError):
-            region = region or region_of(host, session=session)
+            region = region or signing_region(host, session=session)
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
     return Snapshot(

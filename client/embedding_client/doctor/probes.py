@@ -59,7 +59,7 @@ class NotPermittedError(SkippedError):
         self.action = action
 
 
-class MissingCredentialsError(SkippedError):
+class NoValidCredentialsError(SkippedError):
     """There are no valid credentials; `reason` is AWS's own."""
 
     def __init__(self, reason: str) -> None:
@@ -117,10 +117,10 @@ class Aws:
             if code in _DENIED:
                 raise NotPermittedError(action) from error
             if code in _INVALID:
-                raise MissingCredentialsError(f"{code}: {message}") from error
+                raise NoValidCredentialsError(f"{code}: {message}") from error
             raise AwsCallError(action, code, str(message or "")) from error
         except _NONE as error:
-            raise MissingCredentialsError(str(error)) from error
+            raise NoValidCredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
             raise AwsCallError(action, type(error).__name__, str(error)) from error
 

@@ -17,7 +17,7 @@ import httpx2
 
 from embedding_client._auth import LOOPBACK
 from embedding_client.doctor import SkippedError
-from embedding_client.doctor.probes import Aws, AwsCallError, MissingCredentialsError, Reply, Web
+from embedding_client.doctor.probes import Aws, AwsCallError, NoValidCredentialsError, Reply, Web
 from embedding_client.errors import CredentialsError
 
 _ALIAS = re.compile(
@@ -116,7 +116,7 @@ class Snapshot:
     def identity(self) -> dict[str, Any]:
         """Return the caller's account and ARN."""
         if self.region is None:
-            raise MissingCredentialsError("no region is configured")
+            raise NoValidCredentialsError("no region is configured")
         return self.aws.call("sts", "get_caller_identity")
 
     @once
@@ -305,7 +305,7 @@ class Snapshot:
         try:
             return self.web.send(method, self.url() + path, body, signed=signed)
         except CredentialsError as error:
-            raise MissingCredentialsError(str(error)) from error
+            raise NoValidCredentialsError(str(error)) from error
         except httpx2.HTTPError as error:
             return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))
 

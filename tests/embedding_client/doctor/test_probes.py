@@ -8,8 +8,8 @@ from embedding_client.doctor import SkippedError, probes
 from embedding_client.doctor.probes import (
     Aws,
     AwsCallError,
-    MissingCredentialsError,
     NotPermittedError,
+    NoValidCredentialsError,
 )
 from embedding_client.doctor.snapshot import NoAnswer
 from embedding_client.errors import CredentialsError
@@ -35,7 +35,7 @@ def test_a_missing_permission_is_named_as_in_a_policy(aws, service, operation, a
 def test_invalid_credentials_are_not_a_missing_permission(aws):
     """Every check would name another one."""
     aws.refuses("sts", "get_caller_identity", "InvalidClientTokenId", "invalid")
-    with pytest.raises(MissingCredentialsError, match="no valid credentials, see above") as raised:
+    with pytest.raises(NoValidCredentialsError, match="no valid credentials, see above") as raised:
         Aws(aws).call("sts", "get_caller_identity")
     assert raised.value.reason == "InvalidClientTokenId: invalid"
 
@@ -46,7 +46,7 @@ def test_invalid_credentials_are_not_a_missing_permission(aws):
 )
 def test_no_credentials_are_recognized(error):
     """Before anything is sent."""
-    with pytest.raises(MissingCredentialsError) as raised:
+    with pytest.raises(NoValidCredentialsError) as raised:
         Aws(raises(error)).call("sts", "get_caller_identity")
     assert raised.value.reason == str(error)
 
@@ -92,7 +92,7 @@ def test_each_fact_is_read_once(aws, snapshot):
 
 def test_a_request_without_credentials_is_skipped(snapshot):
     """As are all checks that need an answer."""
-    with pytest.raises(MissingCredentialsError):
+    with pytest.raises(NoValidCredentialsError):
         snapshot(raises(CredentialsError("none"))).signed()
     late = raises(httpx2.ReadTimeout(""))
     assert snapshot(late).signed() == NoAnswer("ReadTimeout")
