@@ -19,7 +19,7 @@ from pathlib import Path
 
 #: The code's folder in Lambda's images. The layer contains the whole path, so that the times of
 #: its folders are fixed too, not those of the copy.
-_PLACE = "var/task"
+_TASK_ROOT = "var/task"
 #: 1980-01-01, the first time that a zip file can hold, too.
 _TIME = 315_532_800
 
@@ -35,7 +35,7 @@ def finish(folder: Path, *, remove: Iterable[str] = ()) -> None:
         ValueError: A module does not compile, or a path with a folder matches nothing.
     """
     for pattern in remove:
-        _remove(folder / _PLACE, pattern)
+        _remove(folder / _TASK_ROOT, pattern)
     compiled = compileall.compile_dir(
         folder,
         quiet=1,
@@ -54,10 +54,10 @@ def finish(folder: Path, *, remove: Iterable[str] = ()) -> None:
 
 
 def _remove(folder: Path, pattern: str) -> None:
-    found = list(folder.glob(pattern) if "/" in pattern else folder.rglob(pattern))
-    if "/" in pattern and not found:
+    matches = list(folder.glob(pattern) if "/" in pattern else folder.rglob(pattern))
+    if "/" in pattern and not matches:
         raise ValueError(f"nothing to remove: {folder} has no {pattern}")
-    for path in found:
+    for path in matches:
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -76,9 +76,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--remove", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--remove-listed", type=Path, metavar="FILE")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        finish(asked.folder, remove=[*asked.remove, *_listed(asked.remove_listed)])
+        finish(options.folder, remove=[*options.remove, *_listed(options.remove_listed)])
     except ValueError as error:
         sys.exit(f"error: {error}")
 

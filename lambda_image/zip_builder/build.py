@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zip_builder import ZipError
-from zip_builder.cache import clean, code_digest, default_cache, digest_of, kept
+from zip_builder.cache import cached, clean, code_digest, default_cache, digest_of
 from zip_builder.model import Models, build_models, build_object, manifests_in, needs_tokenizers
 from zip_builder.tree import build_code, build_dependencies, write_zip
 
@@ -40,30 +40,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--machine", choices=["aarch64", "x86_64"], default="aarch64", help="default: %(default)s"
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
+    artifact_options = parser.add_mutually_exclusive_group()
+    artifact_options.add_argument(
         "--without-artifact", action="store_true", help="a zip with its artifact in S3"
     )
-    place.add_argument(
+    artifact_options.add_argument(
         "--artifact-object", action="store_true", help="that artifact for S3 in place of the zip"
     )
     parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
-    asked = parser.parse_args(arguments)
-    models = Models(asked.models, asked.hub_token_variable)
+    options = parser.parse_args(arguments)
+    models = Models(options.models, options.hub_token_variable)
     if file := next((os.environ[name] for name in CERTIFICATES if os.environ.get(name)), None):
         # The programs below inherit it; pip's own variable alone fails with some versions of pip.
         os.environ["SSL_CERT_FILE"] = file
     try:
-        cache = asked.cache.resolve()
-        if asked.artifact_object:
+        cache = options.cache.resolve()
+        if options.artifact_object:
             built = build_artifact_object(models, recipe=_RECIPE, cache=cache)
         else:
             built = build_zip(
                 models,
                 recipe=_RECIPE,
                 cache=cache,
-                machine=asked.machine,
-                with_artifact=not asked.without_artifact,
+                machine=options.machine,
+                with_artifact=not options.without_artifact,
             )
     except (OSError, ZipError) as error:
         # Such as a full disk; what is half built has been removed.
@@ -108,18 +108,18 @@ def build_zip(
                 shipped = Path(name, "artifact")
                 shipped.mkdir()
                 for file in [*manifests_in(artifact), *artifact.glob("artifacts.json")]:
-                    place = shipped / file.relative_to(artifact)
-                    place.parent.mkdir(exist_ok=True)
-                    shutil.copy(file, place)
-            parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
-            write_zip(parts | ({"index": index} if index.is_dir() else {}), archive)
+                    copy = shipped / file.relative_to(artifact)
+                    copy.parent.mkdir(exist_ok=True)
+                    shutil.copy(file, copy)
+            contents = {"dependencies": dependencies, "artifact": shipped, "code": code}
+            write_zip(contents | ({"index": index} if index.is_dir() else {}), archive)
 
     made_from = [recipe / name for name in ("embedder", "jobs", "zip_builder")]
     names = [compiled.name, dependencies.parents[1].name]
     if not with_artifact:
         names.append("artifact in S3")
     with _step("writing the zip"):
-        return kept(cache, f"zips/{digest_of(*names, code_digest(*made_from))}.zip", build)
+        return cached(cache, f"zips/{digest_of(*names, code_digest(*made_from))}.zip", build)
 
 
 def build_artifact_object(models: Models, *, recipe: Path, cache: Path) -> Path:

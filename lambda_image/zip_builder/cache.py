@@ -16,7 +16,7 @@ _ABANDONED = 24 * 3600
 _BUILDING = "building-"
 #: A zip is built for each change of code. The newest are kept, for a deploy that is repeated, and
 #: so is the newest artifact for S3, which the artifact itself is a copy of.
-_KEPT = {"zips": 3, "objects": 1}
+_NEWEST = {"zips": 3, "objects": 1}
 
 
 def default_cache() -> Path:
@@ -24,36 +24,35 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "embedding-kit"
 
 
-def kept(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
+def cached(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
     """Return a file or folder of the cache; build it if it is not there.
 
     Everything that the content depends on is in its name. `build` writes the content to the path
     that it gets. It is moved to its place when it is complete, so a build that fails or is killed
     leaves nothing there.
     """
-    place = cache / name
-    if place.exists():
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
+    path = cache / name
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=cache) as building:
-        made = Path(building, "made")
-        build(made)
+        unfinished = Path(building, "unfinished")
+        build(unfinished)
         try:
-            made.rename(place)
+            unfinished.rename(path)
         except OSError:
             # Another process has built the same meanwhile.
-            if not place.exists():
+            if not path.exists():
                 raise
-    return place
+    return path
 
 
 def clean(cache: Path) -> None:
     """Remove old zips and objects, and what killed builds have left."""
-    now = time.time()
     for folder in cache.glob(f"{_BUILDING}*"):
-        if now - folder.stat().st_mtime > _ABANDONED:
+        if time.time() - folder.stat().st_mtime > _ABANDONED:
             shutil.rmtree(folder, ignore_errors=True)
-    for name, number in _KEPT.items():
+    for name, number in _NEWEST.items():
         files = sorted((cache / name).glob("*"), key=lambda file: file.stat().st_mtime)
         for file in files[:-number]:
             file.unlink(missing_ok=True)
@@ -70,22 +69,22 @@ def code_digest(*folders: Path) -> str:
     return digest_of(*folders, left_out=NOT_RUN)
 
 
-def digest_of(*parts: str | Path | None, left_out: Collection[str] = _BYTE_CODE) -> str:
+def digest_of(*sources: str | Path | None, left_out: Collection[str] = _BYTE_CODE) -> str:
     """Hash texts, and the names and contents of files and folders, wherever they are.
 
     Folders of a name in `left_out` are not read; None is hashed as nothing given.
     """
     digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Path):
-            files = sorted(filter(Path.is_file, part.rglob("*"))) if part.is_dir() else [part]
+    for source in sources:
+        if isinstance(source, Path):
+            files = sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else [source]
             for file in files:
-                name = file.relative_to(part) if part.is_dir() else Path(file.name)
+                name = file.relative_to(source) if source.is_dir() else Path(file.name)
                 if not {*left_out} & {*name.parent.parts}:
                     with file.open("rb") as content:
-                        found = hashlib.file_digest(content, "sha256").hexdigest()
-                    digest.update(f"{name}\0{found}\n".encode())
+                        content_digest = hashlib.file_digest(content, "sha256").hexdigest()
+                    digest.update(f"{name}\0{content_digest}\n".encode())
         else:
-            digest.update(f"{part!r}\n".encode())
+            digest.update(f"{source!r}\n".encode())
         digest.update(b"\0")
     return digest.hexdigest()[:_LENGTH]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zip_builder import ZipError
-from zip_builder.cache import code_digest, digest_of, kept
+from zip_builder.cache import cached, code_digest, digest_of
 
 #: What decides the artifact's bytes besides the model: the programs that write it.
 _SOURCES = ("model_compiler", "embedder")
@@ -55,7 +55,7 @@ def build_models(models: Models, *, recipe: Path, cache: Path) -> Path:
 
     names = [f"{key} {artifact.name}" for key, artifact in artifacts.items()]
     texts = models.content.get(_TEXTS)
-    return kept(cache, f"models/{digest_of(*names, texts and Path(texts))}", put_together)
+    return cached(cache, f"models/{digest_of(*names, texts and Path(texts))}", put_together)
 
 
 def _build_artifact(key: str, models: Models, *, recipe: Path, cache: Path) -> Path:
@@ -73,7 +73,7 @@ def _build_artifact(key: str, models: Models, *, recipe: Path, cache: Path) -> P
         _compile(model, folder=folder.parent, recipe=recipe)
         (folder.with_name("artifacts") / key).rename(folder)
 
-    return kept(cache, f"artifacts/{digest}", compile_to)
+    return cached(cache, f"artifacts/{digest}", compile_to)
 
 
 def build_object(artifact: Path, *, cache: Path) -> Path:
@@ -86,16 +86,16 @@ def build_object(artifact: Path, *, cache: Path) -> Path:
         with file.open("wb") as out:
             for manifest in manifests_in(artifact):
                 for name in sorted(_read(manifest)["files"]):
-                    with manifest.with_name(name).open("rb") as part:
-                        shutil.copyfileobj(part, out)
+                    with manifest.with_name(name).open("rb") as content:
+                        shutil.copyfileobj(content, out)
 
-    return kept(cache, f"objects/{digest_of(*manifests_in(artifact))}", pack)
+    return cached(cache, f"objects/{digest_of(*manifests_in(artifact))}", pack)
 
 
 def needs_tokenizers(artifact: Path) -> bool:
     """Return whether a start needs the library `tokenizers`, because a model has no tables."""
-    kinds = [_read(manifest)["tokenizer"]["kind"] for manifest in manifests_in(artifact)]
-    return "tokenizers" in kinds
+    tokenizers = [_read(manifest)["tokenizer"]["kind"] for manifest in manifests_in(artifact)]
+    return "tokenizers" in tokenizers
 
 
 def manifests_in(artifact: Path) -> list[Path]:
@@ -125,7 +125,7 @@ def _compile(models: Models, *words: str, folder: Path, recipe: Path) -> None:
     )
     if done.returncode:
         # With this status it has printed one line with the reason, and not a traceback.
-        known = done.returncode == _REFUSED
-        advice = "" if known else "; if a module is missing, install embedding-kit[zip]"
+        explained = done.returncode == _REFUSED
+        advice = "" if explained else "; if a module is missing, install embedding-kit[zip]"
         names = ", ".join(model["name"] for key, model in models.content.items() if key != _TEXTS)
         raise ZipError(f"model_compiler failed for {names}; its output is above{advice}")

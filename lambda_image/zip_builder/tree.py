@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from zip_builder import ZipError
-from zip_builder.cache import NOT_RUN, digest_of, kept
+from zip_builder.cache import NOT_RUN, cached, digest_of
 
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -19,7 +19,7 @@ LIMIT_BYTES = 262_144_000
 _CODE = ("embedder", "jobs/release_check")
 _LEFT_OUT = shutil.ignore_patterns(*NOT_RUN)
 #: Where `finish_layer.py` expects a layer's files.
-_PLACE = Path("var", "task")
+_TASK_ROOT = Path("var", "task")
 #: The first time that a zip can hold.
 _TIME = (1980, 1, 1, 0, 0, 0)
 #: A regular file that everyone may read, as Unix stores it in the upper half of the attributes.
@@ -74,7 +74,7 @@ def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenize
     """Return the folder of the packages that the code imports, with byte code."""
     listed = (recipe / "requirements.txt").read_text(encoding="utf-8")
     requirements = requirements_without(listed, [] if with_tokenizers else ["tokenizers"])
-    wheels = kept(
+    wheels = cached(
         cache,
         f"wheels/{digest_of(requirements, machine)}",
         lambda folder: download_wheels(requirements, machine=machine, folder=folder),
@@ -82,21 +82,21 @@ def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenize
 
     def build(layer: Path) -> None:
         for wheel in sorted(wheels.glob("*.whl")):
-            unpack_wheel(wheel, layer / _PLACE)
+            unpack_wheel(wheel, layer / _TASK_ROOT)
         _finish(layer, recipe, "--remove-listed", str(recipe / "unused-files.txt"))
 
     made_by = [recipe / "unused-files.txt", recipe / "finish_layer.py"]
     name = digest_of(requirements, machine, *made_by)
-    return kept(cache, f"dependencies/{name}", build) / _PLACE
+    return cached(cache, f"dependencies/{name}", build) / _TASK_ROOT
 
 
 def build_code(folder: Path, *, recipe: Path) -> Path:
     """Copy the code into a folder, with byte code, and return the part of `/var/task`."""
     for package in _CODE:
-        shutil.copytree(recipe / package, folder / _PLACE / package, ignore=_LEFT_OUT)
-    shutil.copy(recipe / "jobs" / "__init__.py", folder / _PLACE / "jobs")
+        shutil.copytree(recipe / package, folder / _TASK_ROOT / package, ignore=_LEFT_OUT)
+    shutil.copy(recipe / "jobs" / "__init__.py", folder / _TASK_ROOT / "jobs")
     _finish(folder, recipe)
-    return folder / _PLACE
+    return folder / _TASK_ROOT
 
 
 def _finish(layer: Path, recipe: Path, *arguments: str) -> None:
@@ -130,24 +130,24 @@ def download_wheels(requirements: str, *, machine: str, folder: Path) -> None:
         check=False,
     )
     if done.returncode:
-        last = "\n".join(done.stderr.strip().splitlines()[-8:])
-        raise ZipError(f"the packages of requirements.txt could not be downloaded:\n{last}")
+        reason = "\n".join(done.stderr.strip().splitlines()[-8:])
+        raise ZipError(f"the packages of requirements.txt could not be downloaded:\n{reason}")
 
 
 def unpack_wheel(wheel: Path, folder: Path) -> None:
     """Unpack what a wheel puts on the import path, without its scripts and headers."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            parts = PurePosixPath(name).parts
-            if parts[0].endswith(".data"):
-                if len(parts) < 3 or parts[1] not in _IMPORTED:
+            components = PurePosixPath(name).parts
+            if components[0].endswith(".data"):
+                if len(components) < 3 or components[1] not in _IMPORTED:
                     continue
-                parts = parts[2:]
+                components = components[2:]
             if name.endswith("/"):
                 continue
-            place = folder.joinpath(*parts)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(archive.read(name))
+            path = folder.joinpath(*components)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
 
 
 def find_python() -> str:
@@ -160,11 +160,11 @@ def find_python() -> str:
     for candidate in _candidates(problems):
         if _is_target(candidate):
             return candidate
-    found = "".join(f", and uv cannot install it: {problem}" for problem in problems)
+    uv_failures = "".join(f", and uv cannot install it: {problem}" for problem in problems)
     raise ZipError(
         f"Python {VERSION} is needed to compile the byte code of Lambda's Python {VERSION}; "
-        f"found: Python {sys.version.split()[0]} only{found}; allowed: python{VERSION} on the "
-        f"PATH, such as after `uv python install {VERSION}` or from your system's packages"
+        f"found: Python {sys.version.split()[0]} only{uv_failures}; allowed: python{VERSION} on "
+        f"the PATH, such as after `uv python install {VERSION}` or from your system's packages"
     )
 
 
@@ -174,8 +174,8 @@ def _candidates(problems: list[str]) -> Iterator[str]:
     If uv cannot install one, its reason is added to `problems`.
     """
     yield sys.executable
-    if found := shutil.which(f"python{VERSION}"):
-        yield found
+    if program := shutil.which(f"python{VERSION}"):
+        yield program
     for versions in _pyenv_versions():
         yield from map(str, sorted(versions.glob(f"{VERSION}.*/bin/python"), reverse=True))
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

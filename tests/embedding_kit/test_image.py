@@ -13,6 +13,7 @@ from embedding_kit import ModelSettings, ModelSource, package, programs
 from embedding_kit.image_identity import files_digest
 from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
+from embedding_kit.settings import model as model_settings
 from model_compiler import command
 from model_compiler.files.models_file import ModelsFile
 from model_compiler.routes import ROUTES
@@ -76,6 +77,15 @@ def test_each_choice_of_a_model_reaches_the_compiler(docker_image, tmp_path, cho
     words = ModelsFile.read(file).models["model"].options
     assert command._parser().parse_args(["compile", "mine/model", *words])
     assert (name == docker_image(ModelSettings(name="mine/model"))[0]) is (not choices)
+
+
+def test_the_compiler_has_an_option_for_each_choice(capsys):
+    """A setting of the model is an option of its compile, or is named as none."""
+    with pytest.raises(SystemExit):
+        command.main(["compile", "--help"])
+    options = capsys.readouterr().out
+    choices = ModelSettings.model_fields.keys() - model_settings._NOT_COMPILED - {"name"}
+    assert [name for name in choices if f"--{name.replace('_', '-')} " not in options] == []
 
 
 def test_all_models_of_a_function_are_in_one_file(docker_image, model_folder):
