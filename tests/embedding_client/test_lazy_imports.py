@@ -1,11 +1,29 @@
 """The package imports each public name on first use."""
 
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import embedding_client
+
+#: Users may rely on these; each change is for the changelog.
+NAMES = """
+    ApiKeyAuth AsyncEmbeddingClient AwsError BatchJobs BatchLimits ConfigurationError
+    CredentialsError EmbedOptions EmbeddedTexts EmbeddingClient EmbeddingClientError Execution
+    Executions FileError ForbiddenError Match Ranked RequestError ResponseError RetryPolicy
+    ServiceError SigV4Auth SparseVector TextSource ThrottledError UnreachableError VectorIndex
+    VectorSpaceError embed_file ingest_status invocation_event
+"""
+MODULES = "cli doctor errors langchain llamaindex models progress rows"
+
+
+def test_the_public_names():
+    """All other modules have an underscore, and are for the package alone."""
+    modules = (module.name for module in pkgutil.iter_modules(embedding_client.__path__))
+    assert embedding_client.__all__ == NAMES.split()
+    assert sorted(name for name in modules if name[0] != "_") == MODULES.split()
 
 
 @pytest.mark.parametrize("name", embedding_client.__all__)
