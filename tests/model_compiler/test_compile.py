@@ -28,8 +28,8 @@ MINILM = np.load(GOLDENS / "minilm.npy")
 
 def test_fp32_is_the_reference(minilm_artifact_fp32):
     """Each component of short and multilingual texts, and of those over the limit, is near."""
-    found = embed_each(minilm_artifact_fp32, MINILM_TEXTS)
-    np.testing.assert_allclose(found, MINILM, atol=1e-5, rtol=0)
+    vectors = embed_each(minilm_artifact_fp32, MINILM_TEXTS)
+    np.testing.assert_allclose(vectors, MINILM, atol=1e-5, rtol=0)
 
 
 def test_int8_is_near_the_reference(minilm_artifact):
@@ -82,9 +82,9 @@ def check_ids(artifact: Artifact, path: Path) -> None:
     """Check that an artifact's tokenizer gives the library's ids."""
     ids = tokenizers.Tokenizer.from_file(str(path)).encode("hello the date").ids
     assert len(set(ids)) > 3
-    wanted = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
-    found = Engine.load(artifact).embed(["hello the date"]).vectors
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    expected = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
+    vectors = Engine.load(artifact).embed(["hello the date"]).vectors
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
 def test_a_tokenizer_that_the_fast_ones_do_not_cover(tiny_folder, compile_tiny):
@@ -107,19 +107,19 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(tiny_folder, compile_tiny):
 @pytest.mark.parametrize("precision", Precision)
 def test_same_input_same_bytes(tmp_path, compile_tiny, precision):
     """Two compiles, the second in another process and of a copy elsewhere, give the same files."""
-    first = compile_tiny(write_model(tmp_path / "tiny"), precision)
+    artifact = compile_tiny(write_model(tmp_path / "tiny"), precision)
     copy = write_model(tmp_path / "elsewhere" / "tiny")
-    second = tmp_path / "second"
+    output = tmp_path / "second"
     command = [sys.executable, "-m", "model_compiler", "--unmeasured", "--quiet"]
     subprocess.run(
-        [*command, str(copy), "--output", str(second), "--precision", precision],
+        [*command, str(copy), "--output", str(output), "--precision", precision],
         check=True,
         env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path)},
     )
-    names = sorted(path.name for path in Path(first.folder).iterdir())
-    assert names == sorted(path.name for path in second.iterdir())
+    names = sorted(path.name for path in Path(artifact.folder).iterdir())
+    assert names == sorted(path.name for path in output.iterdir())
     for name in names:
-        assert Path(first.folder, name).read_bytes() == (second / name).read_bytes(), name
+        assert Path(artifact.folder, name).read_bytes() == (output / name).read_bytes(), name
 
 
 def test_prompts_come_from_the_models_files(tmp_path, compile_tiny):

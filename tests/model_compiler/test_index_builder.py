@@ -63,10 +63,10 @@ def test_a_cache_has_the_vectors_of_a_text_by_space_and_prompt(tiny_folder, comp
         build_index(texts, folder, tmp_path / name, **options)
         return np.load(tmp_path / name / "vectors.npy")
 
-    first = built("plain", cache=cache)
-    asked = built("asked", cache=cache, prompt="query")
-    np.testing.assert_array_equal(asked, built("alone", prompt="query"))
-    assert not np.array_equal(first, asked)
+    plain = built("plain", cache=cache)
+    prompted = built("asked", cache=cache, prompt="query")
+    np.testing.assert_array_equal(prompted, built("alone", prompt="query"))
+    assert not np.array_equal(plain, prompted)
     # What the cache has is taken as it is.
     with cache._file as file:
         file.execute("UPDATE vectors SET vector = zeroblob(length(vector))")
@@ -125,6 +125,6 @@ def test_docstrings_of_the_standard_library():
     names = [text.partition(": ")[0] for text in texts]
     assert "datetime.datetime.strptime" in names
     assert "time.strptime" in names
-    assert not any(part.startswith("_") for name in names for part in name.split("."))
+    assert not any(word.startswith("_") for name in names for word in name.split("."))
     assert not any(name.startswith(("test.", "idlelib.", "lib2to3.")) for name in names)
     assert all("\n" not in text for text in texts)

@@ -37,9 +37,13 @@ def inspected(capture: Capture, *arguments: str, status: int) -> dict[str, Any]:
 
 def test_a_folder_that_compiles(tiny_folder, capsys):
     """The inspection has the path and what the manifest will say."""
-    found = inspected(capsys, str(tiny_folder), status=0)
-    assert (found["compiles"], found["path"], found["problems"]) == (True, "weights", [])
-    assert found["settings"] == {
+    inspection = inspected(capsys, str(tiny_folder), status=0)
+    assert (inspection["compiles"], inspection["path"], inspection["problems"]) == (
+        True,
+        "weights",
+        [],
+    )
+    assert inspection["settings"] == {
         "architecture": "bert",
         "dimensions": [32],
         "max_tokens": 16,
@@ -92,11 +96,11 @@ def test_every_problem_is_listed(tiny_folder, capsys):
     """An unknown key and missing files are found at once."""
     edit_json(tiny_folder / "config.json", unheard_of=312)
     (tiny_folder / "tokenizer.json").unlink()
-    found = inspected(capsys, str(tiny_folder), status=1)
-    first, *others = found["problems"]
-    assert "config.json has settings that the compiler does not know: unheard_of = 312" in first
-    assert others == [NO_TOKENIZER]
-    assert found["settings"] == {}
+    inspection = inspected(capsys, str(tiny_folder), status=1)
+    problem, *further = inspection["problems"]
+    assert "config.json has settings that the compiler does not know: unheard_of = 312" in problem
+    assert further == [NO_TOKENIZER]
+    assert inspection["settings"] == {}
     assert main(["inspect", str(tiny_folder)]) == 1
     assert "tiny does not compile:\n- " in capsys.readouterr().out
 
@@ -104,17 +108,17 @@ def test_every_problem_is_listed(tiny_folder, capsys):
 def test_a_static_model(tmp_path, served, capsys):
     """A folder is read whole; of a hub's repository the table is not downloaded."""
     folder = write_sentence_transformers(tmp_path / "static")
-    found = inspected(capsys, str(folder), status=0)
-    assert (found["path"], found["settings"]["dimensions"]) == ("static", [WIDTH])
+    inspection = inspected(capsys, str(folder), status=0)
+    assert (inspection["path"], inspection["settings"]["dimensions"]) == ("static", [WIDTH])
     assert main(["inspect", str(folder)]) == 0
     assert "static compiles from its table of vectors.\n" in capsys.readouterr().out
     served.repositories["acme/static"] = folder
-    found = inspected(capsys, "acme/static", status=0)
-    assert (found["path"], found["settings"]) == ("static", {})
-    assert "Its table was not downloaded and is checked by the compile." in found["notes"]
+    inspection = inspected(capsys, "acme/static", status=0)
+    assert (inspection["path"], inspection["settings"]) == ("static", {})
+    assert "Its table was not downloaded and is checked by the compile." in inspection["notes"]
     (folder / "tokenizer.json").unlink()
-    found = inspected(capsys, str(folder), status=1)
-    assert "tokenizer.json is missing" in found["problems"][0]
+    inspection = inspected(capsys, str(folder), status=1)
+    assert "tokenizer.json is missing" in inspection["problems"][0]
 
 
 #: What becomes of a tensor with a name.
@@ -181,10 +185,10 @@ def test_models_of_other_kinds(*, tmp_path, capsys, write, settings, tensor):
 def test_pickles(tiny_folder, capsys):
     """Pickled weights are named and not opened."""
     (tiny_folder / "model.safetensors").rename(tiny_folder / "pytorch_model.bin")
-    found = inspected(capsys, str(tiny_folder), status=1)
-    assert found["path"] is None
-    assert "The weights are pickles (pytorch_model.bin)" in found["problems"][0]
-    assert "Convert it with: python -c" in found["problems"][0]
+    inspection = inspected(capsys, str(tiny_folder), status=1)
+    assert inspection["path"] is None
+    assert "The weights are pickles (pytorch_model.bin)" in inspection["problems"][0]
+    assert "Convert it with: python -c" in inspection["problems"][0]
 
 
 def test_an_unknown_family(tiny_folder, capsys):
@@ -193,10 +197,10 @@ def test_an_unknown_family(tiny_folder, capsys):
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     assert reason in inspected(capsys, str(tiny_folder), status=1)["problems"][0]
     (tiny_folder / "model.onnx").write_bytes(b"graph")
-    found = inspected(capsys, str(tiny_folder), status=1)
-    assert (found["path"], found["export"]) == ("export", "model.onnx")
-    assert reason in found["instead_of_weights"]
-    assert "is cut short or not an ONNX file" in found["problems"][0]
+    inspection = inspected(capsys, str(tiny_folder), status=1)
+    assert (inspection["path"], inspection["export"]) == ("export", "model.onnx")
+    assert reason in inspection["instead_of_weights"]
+    assert "is cut short or not an ONNX file" in inspection["problems"][0]
 
 
 def test_an_encoder_in_a_folder_of_any_name(tiny_folder, compile_tiny, capsys):
@@ -213,8 +217,8 @@ def test_an_encoder_in_a_folder_of_any_name(tiny_folder, compile_tiny, capsys):
 
     edit_json(tiny_folder / "modules.json", move)
     (tiny_folder / "model.onnx").write_bytes(b"graph")
-    found = inspected(capsys, str(tiny_folder), status=0)
-    assert (found["path"], found["export"]) == ("weights", None)
+    inspection = inspected(capsys, str(tiny_folder), status=0)
+    assert (inspection["path"], inspection["export"]) == ("weights", None)
     graph = "model.onnx"
     compiled = compile_tiny(tiny_folder)
     assert Path(compiled.folder, graph).read_bytes() == Path(expected.folder, graph).read_bytes()
@@ -222,10 +226,14 @@ def test_an_encoder_in_a_folder_of_any_name(tiny_folder, compile_tiny, capsys):
 
 def test_only_descriptions_are_downloaded(served, tiny, capsys):
     """No weights come from the hub, and the commit that pins the model is in a note."""
-    found = inspected(capsys, "acme/tiny", status=0)
-    assert (found["path"], found["revision"], found["license"]) == ("weights", COMMIT, "mit")
-    assert found["notes"] == [f"This is the newest commit: --revision {COMMIT} pins it."]
-    assert found["settings"]["dimensions"] == [32]
+    inspection = inspected(capsys, "acme/tiny", status=0)
+    assert (inspection["path"], inspection["revision"], inspection["license"]) == (
+        "weights",
+        COMMIT,
+        "mit",
+    )
+    assert inspection["notes"] == [f"This is the newest commit: --revision {COMMIT} pins it."]
+    assert inspection["settings"]["dimensions"] == [32]
     assert all(path.endswith(".json") for path in served.paths())
 
 
@@ -235,9 +243,9 @@ def test_an_export_on_a_hub(served, tiny, capsys):
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
     (tiny / "onnx" / "model.onnx").write_bytes(b"graph")
-    found = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
-    assert (found["path"], found["export"]) == ("export", "onnx/model.onnx")
-    assert found["notes"] == [
+    inspection = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
+    assert (inspection["path"], inspection["export"]) == ("export", "onnx/model.onnx")
+    assert inspection["notes"] == [
         "onnx/model.onnx itself was not downloaded and is checked by the compile."
     ]
     assert not any("onnx" in path for path in served.paths())
@@ -245,8 +253,8 @@ def test_an_export_on_a_hub(served, tiny, capsys):
     assert "acme/tiny compiles from the export onnx/model.onnx." in capsys.readouterr().out
     (tiny / "tokenizer.json").unlink()
     served.commit = "1" * 40
-    found = inspected(capsys, "acme/tiny", status=1)
-    assert found["problems"] == [NO_TOKENIZER]
+    inspection = inspected(capsys, "acme/tiny", status=1)
+    assert inspection["problems"] == [NO_TOKENIZER]
 
 
 def test_weights_in_an_export(tmp_path, capsys):
@@ -255,15 +263,15 @@ def test_weights_in_an_export(tmp_path, capsys):
     (folder / "model.safetensors").unlink()
     golden = Path(__file__).parent / "goldens" / "export_script.onnx"
     (folder / "model.onnx").write_bytes(golden.read_bytes())
-    found = inspected(capsys, str(folder), status=0)
-    assert (found["path"], found["export"]) == ("weights", None)
-    assert found["notes"][0] == (
+    inspection = inspected(capsys, str(folder), status=0)
+    assert (inspection["path"], inspection["export"]) == ("weights", None)
+    assert inspection["notes"][0] == (
         "There are no weights but those in model.onnx, which are compiled."
     )
     edit_json(folder / "config.json", intermediate_size=32)
-    found = inspected(capsys, str(folder), status=0)
-    assert (found["path"], found["export"]) == ("export", "model.onnx")
-    assert "has shape [64, 32]" in found["instead_of_weights"]
+    inspection = inspected(capsys, str(folder), status=0)
+    assert (inspection["path"], inspection["export"]) == ("export", "model.onnx")
+    assert "has shape [64, 32]" in inspection["instead_of_weights"]
 
 
 def test_weights_in_an_export_on_a_hub(served, tiny, capsys):
@@ -271,9 +279,11 @@ def test_weights_in_an_export_on_a_hub(served, tiny, capsys):
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
     (tiny / "onnx" / "model.onnx").write_bytes(b"graph")
-    found = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
-    assert (found["path"], found["settings"]["architecture"]) == ("weights", "bert")
-    assert "those in onnx/model.onnx, which are compiled. The compile checks" in found["notes"][0]
+    inspection = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
+    assert (inspection["path"], inspection["settings"]["architecture"]) == ("weights", "bert")
+    assert (
+        "those in onnx/model.onnx, which are compiled. The compile checks" in inspection["notes"][0]
+    )
     assert not any("onnx" in path for path in served.paths())
 
 

@@ -115,10 +115,10 @@ def test_list(capsys, command):
 
 def test_the_newest_commit_is_named(tiny_folder, tmp_path, capsys, monkeypatch):
     """A download that nothing pins prints the option that pins it."""
-    found = LocalModel(
+    newest = LocalModel(
         ModelFolder.read(tiny_folder), "acme/tiny", "c" * 40, "mit", None, newest=True
     )
-    monkeypatch.setattr("model_compiler.command.find_source", lambda *_, **__: found)
+    monkeypatch.setattr("model_compiler.command.find_source", lambda *_, **__: newest)
     options = ["--output", str(tmp_path / "artifact"), "--unmeasured", "--quiet"]
     assert main(["acme/tiny", *options]) == 0
     assert f"To pin it, use --revision {'c' * 40} here" in capsys.readouterr().err

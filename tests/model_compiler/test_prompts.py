@@ -21,8 +21,8 @@ def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, name
     artifact = compile_tiny(write_model_of(tmp_path / "model", name))
     engine = Engine.load(artifact, truncate="right")
     for prompt in PROMPTS:
-        found = engine.embed(TEXTS, prompt=prompt).vectors
-        np.testing.assert_allclose(found, GOLDEN[f"{name} {prompt}"], atol=1e-6, rtol=0)
+        vectors = engine.embed(TEXTS, prompt=prompt).vectors
+        np.testing.assert_allclose(vectors, GOLDEN[f"{name} {prompt}"], atol=1e-6, rtol=0)
 
 
 def test_equal_tokens_of_different_prompts(tmp_path, compile_tiny):
@@ -30,10 +30,10 @@ def test_equal_tokens_of_different_prompts(tmp_path, compile_tiny):
     artifact = compile_tiny(write_model_of(tmp_path / "model", "mean"), Precision.INT8)
     engine = Engine.load(artifact, cache_entries=10)
     with_prompt = engine.embed(["hello", "a"], prompt="query")
-    whole = engine.embed(["parse: hello"])
-    assert with_prompt.tokens[0] == whole.tokens[0]
-    assert whole.cache_hits == 0
-    assert not np.allclose(with_prompt.vectors[0], whole.vectors[0], atol=1e-3)
+    written_out = engine.embed(["parse: hello"])
+    assert with_prompt.tokens[0] == written_out.tokens[0]
+    assert written_out.cache_hits == 0
+    assert not np.allclose(with_prompt.vectors[0], written_out.vectors[0], atol=1e-3)
     again = engine.embed(["hello"], prompt="query")
     assert again.cache_hits == 1
     alone = Engine.load(artifact).embed(["hello"], prompt="query")

@@ -41,8 +41,8 @@ def test_vectors_are_those_of_encode_query_and_encode_document(router, tmp_path)
 
 def test_both_are_of_one_space(router, tmp_path, compile_tiny):
     """The manifests name one space and the measured alignment; each route alone has another."""
-    both = compiled(router, tmp_path / "out")
-    manifests = [artifact.manifest for artifact in both.values()]
+    artifacts = compiled(router, tmp_path / "out")
+    manifests = [artifact.manifest for artifact in artifacts.values()]
     (space,) = {manifest.vector_space for manifest in manifests}
     for route, folder in routes_of(ModelFolder.read(router)).items():
         alone = shutil.copytree(folder.path, tmp_path / route)  # a link to elsewhere is refused
@@ -51,18 +51,18 @@ def test_both_are_of_one_space(router, tmp_path, compile_tiny):
     assert json.loads(alignment)["texts"] == 250
     assert -1 <= json.loads(alignment)["cosine_min"] < json.loads(alignment)["cosine_mean"] < 1
     assert [manifest.fidelity["route"] for manifest in manifests] == ["query", "document"]
-    other = compiled(write_router(tmp_path / "pair", seed=5), tmp_path / "other")
-    assert space not in {artifact.manifest.vector_space for artifact in other.values()}
+    another_pair = compiled(write_router(tmp_path / "pair", seed=5), tmp_path / "other")
+    assert space not in {artifact.manifest.vector_space for artifact in another_pair.values()}
 
 
 def test_one_route_is_written_alone(router, tmp_path):
     """`--route` writes the artifact that the pair has for it, and nothing of the other."""
-    both = compiled(router, tmp_path / "both")
+    artifacts = compiled(router, tmp_path / "both")
     words = ["compile", str(router), "--precision", "fp32", "--unmeasured", "--quiet", "--route"]
     for _ in range(2):  # an artifact is replaced
         assert main([*words, "query", "--output", str(tmp_path / "one")]) == 0
         alone = load_artifact(tmp_path / "one").manifest
-        assert alone == both["query"].manifest
+        assert alone == artifacts["query"].manifest
         names = {path.name for path in (tmp_path / "one").iterdir()}
         assert names == {*alone.files, "manifest.json"}
 
@@ -77,14 +77,19 @@ def test_a_route_of_a_model_without_routes(tmp_path, capsys):
 
 def test_an_index_of_documents_is_searched_by_queries(router, tmp_path, capsys):
     """What holds documents' vectors has the space that the queries' endpoint answers with."""
-    both = compiled(router, tmp_path / "out")
+    artifacts = compiled(router, tmp_path / "out")
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
-    place = ["--artifact", str(tmp_path / "out" / "document"), "--output", str(tmp_path / "index")]
-    assert build_index([str(tmp_path / "texts.json"), *place]) == 0
+    arguments = [
+        "--artifact",
+        str(tmp_path / "out" / "document"),
+        "--output",
+        str(tmp_path / "index"),
+    ]
+    assert build_index([str(tmp_path / "texts.json"), *arguments]) == 0
     index = json.loads((tmp_path / "index" / "manifest.json").read_text("utf-8"))
-    assert index["vector_space"] == Engine.load(both["query"]).vector_space()
-    place = ["--artifact", str(tmp_path / "out" / "query"), "--output", str(tmp_path / "wrong")]
-    assert build_index([str(tmp_path / "texts.json"), *place]) == 2
+    assert index["vector_space"] == Engine.load(artifacts["query"]).vector_space()
+    arguments = ["--artifact", str(tmp_path / "out" / "query"), "--output", str(tmp_path / "wrong")]
+    assert build_index([str(tmp_path / "texts.json"), *arguments]) == 2
     assert "encodes queries; the texts of an index must be" in capsys.readouterr().err
 
 
@@ -106,8 +111,8 @@ def test_routes_of_other_dimensions_are_refused(router, tmp_path, capsys):
 @pytest.mark.parametrize(("share", "code"), [(0.79, 2), (0.8, 0)])
 def test_four_of_five_texts_must_find_themselves(router, tmp_path, monkeypatch, share, code):
     """Less than that is a pair of encoders that were not trained together."""
-    found = {"texts": 250, "own_nearest": share, "cosine_min": 0.5, "cosine_mean": 0.9}
-    monkeypatch.setattr("model_compiler.routes._alignment", lambda *_, **__: found)
+    alignment = {"texts": 250, "own_nearest": share, "cosine_min": 0.5, "cosine_mean": 0.9}
+    monkeypatch.setattr("model_compiler.routes._alignment", lambda *_, **__: alignment)
     arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*arguments, "--precision", "fp32"]) == code
 
@@ -139,6 +144,6 @@ def test_routes_that_cannot_be_expressed(router, capsys, changes, message):
 
 def test_modules_before_a_router(router):
     """A Router that is not the first module is refused like any unknown module."""
-    first = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
-    edit_json(router / "modules.json", lambda modules: [first, *modules])
+    transformer = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
+    edit_json(router / "modules.json", lambda modules: [transformer, *modules])
     assert routes_of(ModelFolder.read(router)) == {}

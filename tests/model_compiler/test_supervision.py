@@ -86,10 +86,12 @@ def endless_graph(folder: Path) -> None:
             [still, same],
         )
         true = helper.make_tensor("true", TensorProto.BOOL, [], [True])
-        (last,) = (node for node in model.graph.node if node.output[0] == "last_hidden_state")
-        loop = helper.make_node("Loop", ["", "true", last.input[0]], last.output, body=body)
+        (last_node,) = (node for node in model.graph.node if node.output[0] == "last_hidden_state")
+        loop = helper.make_node(
+            "Loop", ["", "true", last_node.input[0]], last_node.output, body=body
+        )
         model.graph.initializer.append(true)
-        last.CopyFrom(loop)
+        last_node.CopyFrom(loop)
 
     use_export(folder, edit=edit)
 

@@ -39,33 +39,37 @@ def test_the_form_of_the_name(tiny_folder, compile_tiny):
 
 def test_where_a_model_lies_does_not_matter(tmp_path, compile_tiny):
     """The same model in another folder, with a README and other files, is the same."""
-    first = space(compile_tiny(write_model(tmp_path / "one")))
-    other = write_model(tmp_path / "another")
-    (other / "README.md").write_text("# Another")
-    (other / "pytorch_model.bin").write_bytes(b"left over")
-    assert space(compile_tiny(other)) == first
+    original = space(compile_tiny(write_model(tmp_path / "one")))
+    copy = write_model(tmp_path / "another")
+    (copy / "README.md").write_text("# Another")
+    (copy / "pytorch_model.bin").write_bytes(b"left over")
+    assert space(compile_tiny(copy)) == original
 
 
 def test_how_tensors_are_stored_does_not_matter(tiny_folder, compile_tiny):
     """Other order, several files, no pooler, a wider type: the same values, the same name."""
-    first = space(compile_tiny(tiny_folder))
+    original = space(compile_tiny(tiny_folder))
     tensors = load_file(tiny_folder / "model.safetensors")
     names = sorted(tensors, reverse=True)
     (tiny_folder / "model.safetensors").unlink()
     halves = {"a.safetensors": names[:10], "b.safetensors": names[10:]}
-    for file, part in halves.items():
+    for file, names_of_file in halves.items():
         save_file(
-            {name: tensors[name].astype(np.float64) for name in part if "pooler" not in name},
+            {
+                name: tensors[name].astype(np.float64)
+                for name in names_of_file
+                if "pooler" not in name
+            },
             tiny_folder / file,
         )
-    index = {name: file for file, part in halves.items() for name in part}
+    index = {name: file for file, names_of_file in halves.items() for name in names_of_file}
     (tiny_folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
-    assert space(compile_tiny(tiny_folder)) == first
+    assert space(compile_tiny(tiny_folder)) == original
 
 
 def test_settings_that_change_no_vector_do_not_matter(tiny_folder, compile_tiny):
     """Provenance, dropout, the tokenizer's leftover truncation, and the dimensions on offer."""
-    first = space(compile_tiny(tiny_folder))
+    original = space(compile_tiny(tiny_folder))
     edit_json(
         tiny_folder / "config.json",
         lambda config: dict(
@@ -79,7 +83,7 @@ def test_settings_that_change_no_vector_do_not_matter(tiny_folder, compile_tiny)
     truncation = {"max_length": 7, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
     edit_json(tiny_folder / "tokenizer.json", truncation=truncation)
     edit_json(tiny_folder / "tokenizer_config.json", name_or_path="other")
-    assert space(compile_tiny(tiny_folder, choices=Choices(dimensions=(16, 8)))) == first
+    assert space(compile_tiny(tiny_folder, choices=Choices(dimensions=(16, 8)))) == original
 
 
 @pytest.mark.parametrize(
@@ -96,9 +100,9 @@ def test_settings_that_change_no_vector_do_not_matter(tiny_folder, compile_tiny)
 )
 def test_settings_that_change_vectors_matter(tiny_folder, compile_tiny, file, change):
     """The graph's constants, the limit, the pooling, the prompts and the tokenizer all count."""
-    first = space(compile_tiny(tiny_folder))
+    original = space(compile_tiny(tiny_folder))
     edit_json(tiny_folder / file, **change)
-    assert space(compile_tiny(tiny_folder)) != first
+    assert space(compile_tiny(tiny_folder)) != original
 
 
 @pytest.mark.parametrize(
@@ -106,18 +110,18 @@ def test_settings_that_change_vectors_matter(tiny_folder, compile_tiny, file, ch
 )
 def test_one_weight_matters(tiny_folder, compile_tiny, name):
     """A single value changes the source's hash, even where int8 rounds it to the same codes."""
-    first = space(compile_tiny(tiny_folder, Precision.INT8))
+    original = space(compile_tiny(tiny_folder, Precision.INT8))
     with changing(tiny_folder) as tensors:
         tensors[name].flat[3] += 1e-4
-    assert space(compile_tiny(tiny_folder, Precision.INT8)) != first
+    assert space(compile_tiny(tiny_folder, Precision.INT8)) != original
 
 
 def test_precision_and_default_prompt_matter(tmp_path, compile_tiny):
     """int8 and fp32 are two spaces of one source; another default prompt is another space."""
     folder = write_model(tmp_path / "model", new_files=True)
     exact, near = compile_tiny(folder), compile_tiny(folder, Precision.INT8)
-    asked = compile_tiny(folder, choices=Choices(default_prompt="query"))
-    assert len({space(exact), space(near), space(asked)}) == 3
+    prompted = compile_tiny(folder, choices=Choices(default_prompt="query"))
+    assert len({space(exact), space(near), space(prompted)}) == 3
     assert space(exact).partition("/")[0] == space(near).partition("/")[0]
 
 
@@ -144,8 +148,8 @@ def test_embedding_gemma_is_known_by_its_prompts(tmp_path):
         source = find_source(str(folder))
         if place == "hub":
             # Without the published model's dimensions, which this small one does not have.
-            known = replace(entry, dimensions=())
-            source = replace(source, name=entry.name, revision="0" * 40, entry=known)
+            catalog_entry = replace(entry, dimensions=())
+            source = replace(source, name=entry.name, revision="0" * 40, entry=catalog_entry)
         return str(compile_model(source, tmp_path / place, options)["vector_space"])
 
     assert compiled("hub") == compiled("folder")

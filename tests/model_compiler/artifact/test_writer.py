@@ -148,9 +148,9 @@ def test_two_compiles_to_one_place(tmp_path):
 def test_a_full_disk(tiny_folder, compile_tiny, tmp_path, file_limit):
     """A disk that fills up while the weights are written gives one clear error and no folder."""
     before = set(tmp_path.iterdir())
-    with file_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as found:
+    with file_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as refused:
         compile_tiny(tiny_folder)
-    assert "too large" in str(found.value)
+    assert "too large" in str(refused.value)
     assert set(tmp_path.iterdir()) == before
 
 
@@ -182,9 +182,9 @@ def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder, tmp_path):
     killed = subprocess.run([sys.executable, "-c", program], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not output.exists()
-    left = list(output.parent.iterdir())
-    assert left != []  # a killed process cannot clear up
-    for folder in left:
+    leftovers = list(output.parent.iterdir())
+    assert leftovers != []  # a killed process cannot clear up
+    for folder in leftovers:
         with pytest.raises(ArtifactError):
             load_artifact(folder)
     write(output)

@@ -44,15 +44,15 @@ class Turned:
 
     def embed(self, texts: Sequence[str], *, prompt: str | None = None) -> Any:
         """Embed as the engine does, and turn each vector towards its own components, rolled."""
-        found = self._engine.embed(texts, prompt=prompt)
+        embeddings = self._engine.embed(texts, prompt=prompt)
         cosine, batch_cosine = self._cosines
         if len(texts) > 1:
             cosine *= batch_cosine
-        aside = np.roll(found.vectors, 1, axis=1)
-        aside -= (aside * found.vectors).sum(axis=1, keepdims=True) * found.vectors
+        aside = np.roll(embeddings.vectors, 1, axis=1)
+        aside -= (aside * embeddings.vectors).sum(axis=1, keepdims=True) * embeddings.vectors
         aside /= np.linalg.norm(aside, axis=1, keepdims=True)
-        turned = cosine * found.vectors + np.sqrt(1 - cosine**2) * aside
-        return found._replace(vectors=turned.astype(np.float32))
+        turned = cosine * embeddings.vectors + np.sqrt(1 - cosine**2) * aside
+        return embeddings._replace(vectors=turned.astype(np.float32))
 
 
 @pytest.fixture
@@ -96,9 +96,11 @@ def test_angles_are_found(engine):
     assert report.cosine_min == pytest.approx(0.97, abs=1e-5)
     assert report.cosine_mean == pytest.approx(0.97, abs=1e-5)
     assert report.batch_cosine_min < 0.9999
-    found = problems(report, Thresholds())
-    assert found[0] == "the lowest cosine to full precision is 0.970000; it must be at least 0.98"
-    assert any("alone to the same text in a batch" in line for line in found)
+    messages = problems(report, Thresholds())
+    assert (
+        messages[0] == "the lowest cosine to full precision is 0.970000; it must be at least 0.98"
+    )
+    assert any("alone to the same text in a batch" in line for line in messages)
 
 
 def test_golden_values_are_held(engine):
@@ -123,8 +125,8 @@ def test_golden_values_are_held(engine):
 )
 def test_a_large_model_gets_fewer_documents(engine, multiply_adds, asked, documents):
     """The neighbors' cost is bounded, but there are never too few to rank."""
-    found = measure(engine, engine, multiply_adds=multiply_adds, **asked)
-    assert found.documents == documents
+    report = measure(engine, engine, multiply_adds=multiply_adds, **asked)
+    assert report.documents == documents
 
 
 def test_the_report_is_a_table():
@@ -147,10 +149,10 @@ def test_the_share_of_unknown_tokens(engine, tmp_path, tiny_folder, capsys):
     )
     line = fidelity.unknown_tokens(engine.tokenizer)
     assert f"{line}\n" in capsys.readouterr().out
-    name, percent, most = re.fullmatch(r"  (.*)  (.*)%  \((.*)\)", line).groups()
+    name, percent, worst = re.fullmatch(r"  (.*)  (.*)%  \((.*)\)", line).groups()
     assert name == "tokens unknown to the model"
     assert 5 < float(percent) < 50
-    assert most.count(": 100%") == 3
+    assert worst.count(": 100%") == 3
     engine.tokenizer.unknown = None
     assert fidelity.unknown_tokens(engine.tokenizer) == ""
 

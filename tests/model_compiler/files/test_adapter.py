@@ -38,15 +38,15 @@ def put_adapter(folder: Path, name: str = "names", **changes: Any) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_vectors_are_those_of_peft(tiny_folder, compile_tiny, name):
     """Each way to select, scale and save gives the vectors of the adapted model."""
-    found = embed_each(compile_tiny(put_adapter(tiny_folder, name)), TEXTS)
-    np.testing.assert_allclose(found, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
+    vectors = embed_each(compile_tiny(put_adapter(tiny_folder, name)), TEXTS)
+    np.testing.assert_allclose(vectors, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
 
 
 def test_an_adapter_of_a_composite(tmp_path, compile_tiny):
     """Of EmbeddingGemma 2, the model of texts is adapted; its towers are not read."""
     folder = put_adapter(write_embedding_gemma2(tmp_path / "model"), COMPOSITE)
-    found = embed_each(compile_tiny(folder), GEMMA_TEXTS)
-    np.testing.assert_allclose(found, GOLDEN[f"{COMPOSITE}: vectors"], atol=1e-5, rtol=0)
+    vectors = embed_each(compile_tiny(folder), GEMMA_TEXTS)
+    np.testing.assert_allclose(vectors, GOLDEN[f"{COMPOSITE}: vectors"], atol=1e-5, rtol=0)
 
 
 def test_an_adapter_alone(tiny_folder, tmp_path, compile_tiny):
@@ -61,8 +61,8 @@ def test_an_adapter_alone(tiny_folder, tmp_path, compile_tiny):
     artifacts.append(compile_tiny(put_adapter(tiny_folder)))
     assert len({artifact.manifest.vector_space for artifact in artifacts}) == 1
     assert [artifact.manifest.model.name for artifact in artifacts] == ["own", "saved", "tiny"]
-    found = embed_each(artifacts[0], TEXTS)
-    np.testing.assert_allclose(found, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
+    vectors = embed_each(artifacts[0], TEXTS)
+    np.testing.assert_allclose(vectors, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
 
 
 def test_a_base_of_the_hub(served, tiny, tmp_path, compile_tiny):
@@ -70,8 +70,8 @@ def test_a_base_of_the_hub(served, tiny, tmp_path, compile_tiny):
     folder = put_adapter(
         tmp_path / "own", base_model_name_or_path="acme/tiny", revision=served.commit
     )
-    found = embed_each(compile_tiny(folder), TEXTS)
-    np.testing.assert_allclose(found, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
+    vectors = embed_each(compile_tiny(folder), TEXTS)
+    np.testing.assert_allclose(vectors, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
     for revision in (None, "main"):
         put_adapter(folder, base_model_name_or_path="acme/tiny", revision=revision)
         with pytest.raises(SourceError, match="must be the commit of the base acme/tiny"):

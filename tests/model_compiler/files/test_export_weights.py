@@ -56,12 +56,12 @@ def test_both_exporters_of_torch(tmp_path, exporter):
     """The export has each tensor of the safetensors file, with its values, and no other."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta", **EXPORTED)
     expected = load_file(folder / "model.safetensors")
-    found = ExportWeights(GOLDENS / f"export_{exporter}.onnx")
-    prefix = found.prefix((), "embeddings.word_embeddings.weight")
+    weights = ExportWeights(GOLDENS / f"export_{exporter}.onnx")
+    prefix = weights.prefix((), "embeddings.word_embeddings.weight")
     assert prefix == {"script": "0.auto_model.", "dynamo": "model."}[exporter]
     for name, array in expected.items():
-        np.testing.assert_array_equal(found.take(prefix + name, *array.shape), array)
-    found.done()
+        np.testing.assert_array_equal(weights.take(prefix + name, *array.shape), array)
+    weights.done()
 
 
 @pytest.mark.parametrize(

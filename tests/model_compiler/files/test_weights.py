@@ -49,10 +49,10 @@ def test_other_widths_become_float32(tmp_path, dtype, exact):
 def test_bfloat16_is_the_upper_half_of_float32(tmp_path):
     """BF16, in which large models are kept, is read exactly."""
     exact = np.array([1.0, -2.5, 0.15625, 3e38], np.float32)
-    kept = (exact.view(np.uint32) >> 16).astype("<u2")
+    stored = (exact.view(np.uint32) >> 16).astype("<u2")
     header = json.dumps({"x": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}}).encode()
-    folder_with(tmp_path, len(header).to_bytes(8, "little") + header + kept.tobytes())
-    expected = (kept.astype(np.uint32) << 16).view(np.float32)
+    folder_with(tmp_path, len(header).to_bytes(8, "little") + header + stored.tobytes())
+    expected = (stored.astype(np.uint32) << 16).view(np.float32)
     np.testing.assert_array_equal(Weights(tmp_path).take("x", 4), expected)
 
 

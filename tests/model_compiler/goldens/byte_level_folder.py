@@ -98,8 +98,10 @@ def write_folder(
             "include_prompt": True,
         },
     )
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    write_modules(folder, *((f"sentence_transformers.models.{kind}", path) for path, kind in kinds))
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    write_modules(
+        folder, *((f"sentence_transformers.models.{kind}", path) for path, kind in modules)
+    )
     write_json(
         folder / "sentence_bert_config.json",
         {"max_seq_length": limit or config["max_position_embeddings"], "do_lower_case": False},

@@ -24,7 +24,7 @@ from tests.model_compiler.goldens.random_model import RandomWeights, normal
 
 LAYERS, HEADS, SIGNAL, VECTOR, POSITIONS = 6, 4, 24, 32, 320
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<|image|>", "<|video|>", "<|audio|>")
-#: In tokens, with the two special ones.
+#: Lengths in tokens, with the two special ones.
 LENGTHS = (3, 4, 7, 8, 9, 10, 17, 18, 33, 143, 144, 145, 201, 319, 320, 321)
 TEXTS = [*map(text_of, (length - 2 for length in LENGTHS)), "a <|image|> of <|video|> <|audio|>"]
 
@@ -48,13 +48,13 @@ TOWER = {
     **{
         f"vision_tower.encoder.layers.0.{name}.weight": shape
         for name, shape in {
-            **{f"self_attn.{part}_proj.linear": (8, 8) for part in "qkvo"},
-            **{f"self_attn.{part}_norm": (8,) for part in "qk"},
-            **{f"mlp.{part}_proj.linear": (16, 8) for part in ("gate", "up")},
+            **{f"self_attn.{letter}_proj.linear": (8, 8) for letter in "qkvo"},
+            **{f"self_attn.{letter}_norm": (8,) for letter in "qk"},
+            **{f"mlp.{projection}_proj.linear": (16, 8) for projection in ("gate", "up")},
             "mlp.down_proj.linear": (8, 16),
             **{
-                f"{place}_layernorm": (8,)
-                for place in ("input", "post_attention", "pre_feedforward", "post_feedforward")
+                f"{norm}_layernorm": (8,)
+                for norm in ("input", "post_attention", "pre_feedforward", "post_feedforward")
             },
         }.items()
     },
@@ -120,7 +120,10 @@ def write_embedding_gemma2(
         "eoi_token_id": 71,
         "boa_token_id": 72,
         "eoa_token_index": 73,
-        **{f"{part}_token_id": ids[f"<|{part}|>"] for part in ("image", "video", "audio")},
+        **{
+            f"{modality}_token_id": ids[f"<|{modality}|>"]
+            for modality in ("image", "video", "audio")
+        },
         "dtype": "float32",
         "transformers_version": "5.23.0",
     }
@@ -157,17 +160,17 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
         heads = {**config, **changes.get(str(layer), {}), **changes.get(f"{layer:02}", {})}
         size = heads["head_dim"]
         queries, keys = HEADS * size, heads["num_key_value_heads"] * size
-        for part, outputs, inputs in (
+        for layer_name, outputs, inputs in (
             *projections(queries, keys),
             ("ple_block.per_layer_input_gate", SIGNAL, HIDDEN),
             ("ple_block.per_layer_projection", HIDDEN, SIGNAL),
         ):
-            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
-        norms |= {f"{name}self_attn.{part}_norm": size for part in "qk"}
+            weights.linear(f"{name}{layer_name}", outputs, inputs, bias=False)
+        norms |= {f"{name}self_attn.{letter}_norm": size for letter in "qk"}
         norms |= {f"{name}ple_block.post_per_layer_input_norm": HIDDEN}
         norms |= {
-            f"{name}{place}_layernorm": HIDDEN
-            for place in ("input", "post_attention", "pre_feedforward", "post_feedforward")
+            f"{name}{norm}_layernorm": HIDDEN
+            for norm in ("input", "post_attention", "pre_feedforward", "post_feedforward")
         }
         weights[f"{name}layer_scalar"] = np.array([0.5 + layer / LAYERS], np.float32)
     for name, width in norms.items():

@@ -168,7 +168,7 @@ JINA_NAMES = {
     "post_attention_layernorm": "norm1",
     "post_mlp_layernorm": "norm2",
 }
-JINA_JOINED = {"mixer.Wqkv": [f"self_attn.{part}_proj" for part in "qkv"]}
+JINA_JOINED = {"mixer.Wqkv": [f"self_attn.{letter}_proj" for letter in "qkv"]}
 
 #: The models of each family with golden vectors: their traits.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -248,17 +248,17 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 LAYER_NAMES = {
     "mpnet": (
         "encoder.layer.{}.",
-        [f"attention.attn.{part}" for part in "qkvo"] + ["intermediate.dense", "output.dense"],
+        [f"attention.attn.{letter}" for letter in "qkvo"] + ["intermediate.dense", "output.dense"],
         ["attention.LayerNorm", "output.LayerNorm"],
     ),
     "distilbert": (
         "transformer.layer.{}.",
-        [f"attention.{part}_lin" for part in ("q", "k", "v", "out")] + ["ffn.lin1", "ffn.lin2"],
+        [f"attention.{letter}_lin" for letter in ("q", "k", "v", "out")] + ["ffn.lin1", "ffn.lin2"],
         ["sa_layer_norm", "output_layer_norm"],
     ),
     "roberta": (
         "encoder.layer.{}.",
-        [f"attention.self.{part}" for part in ("query", "key", "value")]
+        [f"attention.self.{projection}" for projection in ("query", "key", "value")]
         + ["attention.output.dense", "intermediate.dense", "output.dense"],
         ["attention.output.LayerNorm", "output.LayerNorm"],
     ),
@@ -267,7 +267,8 @@ for _family in ("xlm-roberta", "camembert", "electra", "ernie"):
     LAYER_NAMES[_family] = LAYER_NAMES["roberta"]
 LAYER_NAMES["albert"] = (
     "encoder.albert_layer_groups.{}.albert_layers.0.",
-    [f"attention.{part}" for part in ("query", "key", "value", "dense")] + ["ffn", "ffn_output"],
+    [f"attention.{projection}" for projection in ("query", "key", "value", "dense")]
+    + ["ffn", "ffn_output"],
     ["attention.LayerNorm", "full_layer_layer_norm"],
 )
 #: The layer that widens the embeddings, and whether it is there for one width too.
@@ -277,13 +278,13 @@ WIDENING = {
 }
 LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = (
     "layers.{}.",
-    [f"self_attn.{part}_proj" for part in "qkvo"]
-    + [f"mlp.{part}_proj" for part in ("up", "down", "gate")],
+    [f"self_attn.{letter}_proj" for letter in "qkvo"]
+    + [f"mlp.{projection}_proj" for projection in ("up", "down", "gate")],
     ["post_attention_layernorm", "post_mlp_layernorm"],
 )
 LAYER_NAMES["jina_embeddings_v3"] = (
     "layers.{}.",
-    [f"self_attn.{part}_proj" for part in "qkvo"] + ["mlp.fc1", "mlp.fc2"],
+    [f"self_attn.{letter}_proj" for letter in "qkvo"] + ["mlp.fc1", "mlp.fc2"],
     LAYER_NAMES["gte"][2],
 )
 #: The families without a table of positions, and the starts of their layers that have biases.
@@ -325,8 +326,8 @@ def write_encoder(
 def sequences() -> list[npt.NDArray[np.int64]]:
     """Return ids of each length, and of texts that contain the id of a padding token."""
     source = np.random.RandomState(3)
-    found = [source.randint(5, len(TOKENS), length) for length in LENGTHS]
-    return [*found, np.array([0, 1, 9, 1, 1, 12, 2]), np.array([3, 7, 3]), np.array([8, 0, 8, 2])]
+    ids = [source.randint(5, len(TOKENS), length) for length in LENGTHS]
+    return [*ids, np.array([0, 1, 9, 1, 1, 12, 2]), np.array([3, 7, 3]), np.array([8, 0, 8, 2])]
 
 
 def _tensors(family: str, config: dict[str, Any]) -> Tensors:
@@ -356,11 +357,11 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     layers = config.get("num_hidden_layers") or config["n_layers"]
     for number in range(config.get("num_hidden_groups", layers)):
         name = layer.format(number)
-        for part, (outputs, inputs) in zip(linear, sizes, strict=False):
-            biased = part.startswith(ROTARY.get(family, ""))
-            weights.linear(f"{name}{part}", outputs, inputs, bias=biased)
-        for part in norms:
-            weights.norm(f"{name}{part}", HIDDEN)
+        for layer_name, (outputs, inputs) in zip(linear, sizes, strict=False):
+            biased = layer_name.startswith(ROTARY.get(family, ""))
+            weights.linear(f"{name}{layer_name}", outputs, inputs, bias=biased)
+        for norm in norms:
+            weights.norm(f"{name}{norm}", HIDDEN)
     return weights
 
 
@@ -372,13 +373,13 @@ def _t5_tensors(config: dict[str, Any], weights: RandomWeights) -> Tensors:
     up = ["wi"] if config["feed_forward_proj"] == "relu" else ["wi_0", "wi_1"]
     for number in range(config["num_layers"]):
         name = block.format(number)
-        for part, outputs, inputs in (
-            *((f"0.SelfAttention.{part}", inner, HIDDEN) for part in "qkv"),
+        for layer_name, outputs, inputs in (
+            *((f"0.SelfAttention.{letter}", inner, HIDDEN) for letter in "qkv"),
             ("0.SelfAttention.o", HIDDEN, inner),
-            *((f"1.DenseReluDense.{part}", WIDE, HIDDEN) for part in up),
+            *((f"1.DenseReluDense.{matrix}", WIDE, HIDDEN) for matrix in up),
             ("1.DenseReluDense.wo", HIDDEN, WIDE),
         ):
-            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
-        for part in "01":
-            weights.norm(f"{name}{part}.layer_norm", HIDDEN, bias=False)
+            weights.linear(f"{name}{layer_name}", outputs, inputs, bias=False)
+        for digit in "01":
+            weights.norm(f"{name}{digit}.layer_norm", HIDDEN, bias=False)
     return weights

@@ -96,11 +96,13 @@ def post_processor(
         [{"SpecialToken": {"id": token, "type_id": 0}} for token in side]
         for side in (prefix, between, suffix)
     )
-    first, second = ({"Sequence": {"id": name, "type_id": kind}} for kind, name in enumerate("AB"))
+    text, following = (
+        {"Sequence": {"id": name, "type_id": kind}} for kind, name in enumerate("AB")
+    )
     return {
         "type": "TemplateProcessing",
-        "single": [*before, first, *after],
-        "pair": [*before, first, *middle, second, *after],
+        "single": [*before, text, *after],
+        "pair": [*before, text, *middle, following, *after],
         "special_tokens": {
             token: {"id": token, "ids": [ids[token]], "tokens": [token]}
             for token in (*prefix, *suffix)
@@ -115,14 +117,14 @@ def respelled(
 
     `joined` has the parts of a matrix by its name; then the keys of `names` become their values.
     """
-    found = dict(tensors)
-    for whole, (first, *others) in joined.items():
-        for name in [each for each in found if f"{first}." in each]:
-            parts = [found.pop(name.replace(first, part)) for part in (first, *others)]
-            found[name.replace(first, whole)] = np.concatenate(parts)
+    renamed = dict(tensors)
+    for joined_name, (leading, *following) in joined.items():
+        for name in [tensor for tensor in renamed if f"{leading}." in tensor]:
+            pieces = [renamed.pop(name.replace(leading, piece)) for piece in (leading, *following)]
+            renamed[name.replace(leading, joined_name)] = np.concatenate(pieces)
     for newer, own in names.items():
-        found = {name.replace(newer, own): tensor for name, tensor in found.items()}
-    return found
+        renamed = {name.replace(newer, own): tensor for name, tensor in renamed.items()}
+    return renamed
 
 
 def change_tensors(folder: Path, change: Any) -> None:

@@ -64,7 +64,7 @@ RENAMED = {
 }
 #: The parts of one matrix there, in their order.
 JOINED = {
-    "attention.qkv_proj": [f"self_attn.{part}_proj" for part in "qkv"],
+    "attention.qkv_proj": [f"self_attn.{letter}_proj" for letter in "qkv"],
     "mlp.up_gate_proj": ["mlp.up_proj", "mlp.gate_proj"],
 }
 

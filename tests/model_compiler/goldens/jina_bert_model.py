@@ -39,7 +39,7 @@ OWN: dict[str, Any] = {
     "num_hidden_layers": LAYERS,
     "position_embedding_type": "alibi",
 }
-#: By the number of heads: the paper's own example, and the rule of its code for other numbers.
+#: Slopes by the number of heads: the paper's example, and its code's rule for other numbers.
 SLOPES = {
     4: [2.0**-number for number in (2, 4, 6, 8)],
     6: [2.0**-number for number in (2, 4, 6, 8, 1, 3)],
@@ -57,14 +57,14 @@ def write_jina_bert(folder: Path, heads: int = 4, *, qk: bool = False) -> Path:
     weights.table("embeddings.token_type_embeddings", 2, WIDTH, scale=0.15)
     norms = ["embeddings.LayerNorm"]
     for layer in (f"encoder.layer.{number}." for number in range(LAYERS)):
-        for part in ("self.query", "self.key", "self.value", "output.dense"):
-            weights.linear(f"{layer}attention.{part}", WIDTH, WIDTH)
+        for projection in ("self.query", "self.key", "self.value", "output.dense"):
+            weights.linear(f"{layer}attention.{projection}", WIDTH, WIDTH)
         up, down = ("up_gated_layer", "down_layer") if qk else ("gated_layers", "wo")
         weights.linear(f"{layer}mlp.{up}", 2 * WIDE, WIDTH, bias=False)
         weights.linear(f"{layer}mlp.{down}", WIDTH, WIDE)
-        own = [f"attention.self.layer_norm_{part}" for part in "qk"]
+        own = [f"attention.self.layer_norm_{letter}" for letter in "qk"]
         own += ["layer_norm_1", "layer_norm_2"]
-        norms += [f"{layer}{part}" for part in (own if qk else ["mlp.layernorm"])]
+        norms += [f"{layer}{norm}" for norm in (own if qk else ["mlp.layernorm"])]
         norms.append(f"{layer}attention.output.LayerNorm")
     for norm in norms:
         weights.draw(f"{norm}.weight", WIDTH, mean=1)
@@ -84,11 +84,12 @@ def reference(folder: Path, ids: npt.NDArray[np.int64], heads: int) -> Array:
     for layer in (f"encoder.layer.{number}." for number in range(LAYERS)):
         own = f"{layer}layer_norm_1.weight" in model.weights
         projected = [
-            model.linear(x, f"{layer}attention.self.{part}") for part in ("query", "key", "value")
+            model.linear(x, f"{layer}attention.self.{projection}")
+            for projection in ("query", "key", "value")
         ]
         if own:
-            for number, part in enumerate("qk"):
-                norm = f"{layer}attention.self.layer_norm_{part}"
+            for number, letter in enumerate("qk"):
+                norm = f"{layer}attention.self.layer_norm_{letter}"
                 projected[number] = model.norm(projected[number], norm)
         query, key, value = map(model.by_head, projected)
         mixed = model.attend(query, key, value, bias)

@@ -23,7 +23,7 @@ from tests.model_compiler.goldens.random_model import RandomWeights, normal
 
 HIDDEN, LAYERS, HEADS, SHARED, HEAD, WIDE, POSITIONS = 48, 3, 6, 3, 16, 64, 320
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-#: In tokens, with the appended one.
+#: Lengths in tokens, with the appended one.
 LENGTHS = (2, 3, 4, 5, 9, 16, 33, 64, 65, 143, 201, 257, 319, 320, 321)
 TEXTS = {length: text_of(length - 1) for length in LENGTHS}
 PROMPTS = {
@@ -220,14 +220,14 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
     norms = {"norm": HIDDEN}
     for layer in range(LAYERS):
         name = f"layers.{layer}."
-        for part, outputs, inputs in projections(queries, keys):
-            weights.linear(f"{name}{part}", outputs, inputs, bias=False)
+        for layer_name, outputs, inputs in projections(queries, keys):
+            weights.linear(f"{name}{layer_name}", outputs, inputs, bias=False)
         if config["model_type"] == "qwen2":
-            for part, outputs in (("q", queries), ("k", keys), ("v", keys)):
-                weights.draw(f"{name}self_attn.{part}_proj.bias", outputs, scale=0.5)
+            for letter, outputs in (("q", queries), ("k", keys), ("v", keys)):
+                weights.draw(f"{name}self_attn.{letter}_proj.bias", outputs, scale=0.5)
         if config["model_type"] == "qwen3":
-            norms |= {f"{name}self_attn.{part}_norm": head for part in "qk"}
-        norms |= {f"{name}{part}_layernorm": HIDDEN for part in ("input", "post_attention")}
+            norms |= {f"{name}self_attn.{letter}_norm": head for letter in "qk"}
+        norms |= {f"{name}{norm}_layernorm": HIDDEN for norm in ("input", "post_attention")}
     for name, width in norms.items():
         weights.norm(name, width, bias=False)
     return weights

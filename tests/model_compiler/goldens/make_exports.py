@@ -27,13 +27,13 @@ class Wrapped(torch.nn.Module):
 
     def __init__(self, model: Any, name: str) -> None:
         super().__init__()
-        *outer, last = name.split(".")
+        *outer, last_name = name.split(".")
         holder: Any = self
-        for part in outer:
+        for module_name in outer:
             inner = torch.nn.Module()
-            holder.add_module(part, inner)
+            holder.add_module(module_name, inner)
             holder = inner
-        holder.add_module(last, model)
+        holder.add_module(last_name, model)
         self._name = name
 
     def forward(self, input_ids: Any, attention_mask: Any) -> Any:

@@ -70,21 +70,23 @@ EVERYWHERE = ["auto_map", "position_embedding_type", "pruned_heads", "quantizati
 def main() -> None:
     """Write what this version of transformers does into the file."""
     path = HERE / "settings.json"
-    found = json.loads(path.read_text("utf-8"))
-    found["configs"][VERSION] = _configs()
+    content = json.loads(path.read_text("utf-8"))
+    content["configs"][VERSION] = _configs()
     if HAS_TORCH:
-        found["config changes"] = dict(_config_changes(found["configs"]))
-        found["folder changes"] = list(_folder_changes(found["folder changes"]))
-        found["tokenizers"] = _tokenizers()
-        found["tokenizer changes"] = []
-    cases = _tokenizer_changes(found["tokenizers"], found["tokenizer changes"])
-    found["tokenizer changes"] = list(cases)
-    path.write_text(json.dumps(found, indent=None, separators=(",", ":")) + "\n", encoding="utf-8")
+        content["config changes"] = dict(_config_changes(content["configs"]))
+        content["folder changes"] = list(_folder_changes(content["folder changes"]))
+        content["tokenizers"] = _tokenizers()
+        content["tokenizer changes"] = []
+    cases = _tokenizer_changes(content["tokenizers"], content["tokenizer changes"])
+    content["tokenizer changes"] = list(cases)
+    path.write_text(
+        json.dumps(content, indent=None, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
 
 
 def _configs() -> dict[str, Any]:
     """Return each family's `config.json` with all keys of its class."""
-    found = {}
+    configs = {}
     for family in FAMILIES:
         with tempfile.TemporaryDirectory() as temporary:
             folder = write_family(Path(temporary) / "model", family)
@@ -94,8 +96,8 @@ def _configs() -> dict[str, Any]:
                 continue
             # Gemma's class of version 4 halves the window each time that it writes it.
             own = json.loads((folder / "config.json").read_text("utf-8"))
-            found[family] = json.loads(config.to_json_string(use_diff=False)) | own
-    return found
+            configs[family] = json.loads(config.to_json_string(use_diff=False)) | own
+    return configs
 
 
 def _config_changes(configs: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -232,7 +234,7 @@ def _tokenizers() -> dict[str, Any]:
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
     made["TokenizersBackend"] = ("modernbert", fast)
     around = {"Qwen2Tokenizer": "$A <|endoftext|>", "GemmaTokenizer": "<bos> $A <eos>"}
-    found = {}
+    files = {}
     for name, (family, tokenizer) in made.items():
         if name in around:
             backend = tokenizer.backend_tokenizer
@@ -242,15 +244,15 @@ def _tokenizers() -> dict[str, Any]:
             )
         with tempfile.TemporaryDirectory() as folder:
             tokenizer.save_pretrained(folder)
-            found[name] = {
+            files[name] = {
                 path.name: json.loads(path.read_text("utf-8")) for path in Path(folder).iterdir()
             } | {"config.json": {"model_type": family}}
     # Version 4 puts what these say around a text.
-    found["GemmaTokenizer"]["tokenizer_config.json"] |= {
+    files["GemmaTokenizer"]["tokenizer_config.json"] |= {
         "add_bos_token": True,
         "add_eos_token": True,
     }
-    return found
+    return files
 
 
 #: Values to try for keys of `tokenizer_config.json` (for others, True, False and "left"), keys of
@@ -276,12 +278,14 @@ def _tokenizer_changes(bases: dict[str, Any], known: list[list[Any]]) -> Iterato
             except (KeyError, IndexError, TypeError):  # of another class
                 continue
             outcome = _outcome(folder)
-        found = [*outcomes[:1], outcome]
-        if outcome in found[:-1] or (outcome == "none" and outcomes):
-            found.pop()
+        outcomes_by_version = [*outcomes[:1], outcome]
+        if outcome in outcomes_by_version[:-1] or (outcome == "none" and outcomes):
+            outcomes_by_version.pop()
         # Most of the keys that the source names are never in a file.
-        if found != ["none"] and ("other" in found or set(change) <= WRITTEN):
-            yield [name, file, change, *found]
+        if outcomes_by_version != ["none"] and (
+            "other" in outcomes_by_version or set(change) <= WRITTEN
+        ):
+            yield [name, file, change, *outcomes_by_version]
 
 
 def _tried(files: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -304,7 +308,9 @@ def _tokenizer_keys() -> set[str]:
     taken = re.findall(r'(?:kwargs|config)(?:\.pop|\.get|\.setdefault)?[\[(]\s*"(\w+)"', source)
     taken += re.findall(r'"(\w+)" (?:not )?in (?:init_|local_)?(?:kwargs|tokenizer_config)', source)
     classes = [getattr(transformers, name) for name in TOKENIZERS]
-    arguments = [inspect.signature(each.__init__).parameters for each in classes]
+    arguments = [
+        inspect.signature(tokenizer_class.__init__).parameters for tokenizer_class in classes
+    ]
     return {
         *taken,
         *(name for each in arguments for name in each if name not in {"self", "kwargs"}),
@@ -316,14 +322,14 @@ def _outcome(folder: Path) -> str:
     try:
         alone = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        found = [tokenizer(text, truncation=True, max_length=LIMIT) for text in TOKENIZED]
+        encodings = [tokenizer(text, truncation=True, max_length=LIMIT) for text in TOKENIZED]
     except BaseException:  # whatever a setting breaks, also in Rust
         return "none"
     alone.no_padding()
     alone.enable_truncation(LIMIT)
     ids = [alone.encode(text).ids for text in TOKENIZED]
-    types = [value for each in found for value in each.get("token_type_ids", [])]
-    same = [each["input_ids"] for each in found] == ids and not any(types)
+    types = [value for encoding in encodings for value in encoding.get("token_type_ids", [])]
+    same = [encoding["input_ids"] for encoding in encodings] == ids and not any(types)
     return "same" if same else "other"
 
 

@@ -36,15 +36,15 @@ LIBRARIES = ("torch", "transformers", "sentence-transformers", "model2vec", "tok
 
 def main() -> None:
     """Write the files, with the versions of the libraries."""
-    known = {item.metadata["Name"]: item.version for item in importlib.metadata.distributions()}
-    versions = {name: known[name] for name in LIBRARIES if name in known}
+    installed = {item.metadata["Name"]: item.version for item in importlib.metadata.distributions()}
+    versions = {name: installed[name] for name in LIBRARIES if name in installed}
     for name in sys.argv[1:] or GOLDENS:
-        found = GOLDENS[name]()
+        golden = GOLDENS[name]()
         if name == "rerankers":
-            text = json.dumps({"versions": versions, **found}, indent=1)
+            text = json.dumps({"versions": versions, **golden}, indent=1)
             (HERE / "rerankers.json").write_text(f"{text}\n", "utf-8")
         else:
-            values = {**found, "versions": np.array(json.dumps(versions))}
+            values = {**golden, "versions": np.array(json.dumps(versions))}
             np.savez_compressed(HERE / f"{name}.npz", **values)
 
 
@@ -73,7 +73,7 @@ def _projected(model: SentenceTransformer, texts: Sequence[Any]) -> Any:
     with TemporaryDirectory() as temporary:
         linear = torch.from_numpy(write_voyage(Path(temporary) / "model")[1])
     tokens = [model.encode(text, prompt="", output_value="token_embeddings") for text in texts]
-    means = torch.stack([(each @ linear.T).mean(dim=0) for each in tokens])
+    means = torch.stack([(rows @ linear.T).mean(dim=0) for rows in tokens])
     return torch.nn.functional.normalize(means).numpy()
 
 

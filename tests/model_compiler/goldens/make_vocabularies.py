@@ -28,15 +28,15 @@ SPELLINGS = [*TEXTS, "", "Hello [SEP] WORLD", "caf\u00e9 \u6771\u4eac", "##a [UN
 
 def main() -> None:
     """Write the ids with the version of the library."""
-    found: dict[str, Any] = {}
+    folders: dict[str, Any] = {}
     for name, settings in SETTINGS.items():
         with tempfile.TemporaryDirectory() as temporary:
             folder = write_vocabulary(Path(temporary), **settings)
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder))
             ids = [tokenizer(text)["input_ids"] for text in SPELLINGS]
-            found[name] = {"settings": settings, "ids": ids}
+            folders[name] = {"settings": settings, "ids": ids}
     path = Path(__file__).with_name("vocabularies.json")
-    values = {"version": transformers.__version__, "texts": SPELLINGS, "folders": found}
+    values = {"version": transformers.__version__, "texts": SPELLINGS, "folders": folders}
     path.write_text(json.dumps(values, separators=(",", ":")) + "\n", "utf-8")
 
 

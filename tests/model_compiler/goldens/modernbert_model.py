@@ -22,7 +22,7 @@ from tests.model_compiler.goldens.random_model import RandomWeights
 
 HIDDEN, LAYERS, HEADS, WIDE, WINDOW, POSITIONS = 48, 7, 3, 64, 16, 320
 SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-#: In tokens, with the two special ones.
+#: Lengths in tokens, with the two special ones.
 LENGTHS = (3, 4, 7, 8, 9, 10, 17, 18, 33, 143, 144, 145, 201, 319, 320, 321)
 TEXTS = {length: text_of(length - 2) for length in LENGTHS}
 
@@ -93,14 +93,14 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
     norms = ["embeddings.norm", "final_norm"]
     for layer in range(LAYERS):
         name = f"layers.{layer}."
-        for part, outputs, inputs in (
+        for layer_name, outputs, inputs in (
             ("attn.Wqkv", 3 * HIDDEN, HIDDEN),
             ("attn.Wo", HIDDEN, HIDDEN),
             ("mlp.Wi", 2 * WIDE, HIDDEN),
             ("mlp.Wo", HIDDEN, WIDE),
         ):
-            biased = config["attention_bias" if part.startswith("attn.") else "mlp_bias"]
-            weights.linear(f"{name}{part}", outputs, inputs, bias=biased)
+            biased = config["attention_bias" if layer_name.startswith("attn.") else "mlp_bias"]
+            weights.linear(f"{name}{layer_name}", outputs, inputs, bias=biased)
         norms += [f"{name}attn_norm"] if layer else []
         norms.append(f"{name}mlp_norm")
     for norm in norms:

@@ -71,7 +71,7 @@ RENAMED = {
     "post_attention_layernorm": "norm1",
     "post_mlp_layernorm": "norm2",
 }
-JOINED = {"attn.Wqkv": [f"self_attn.{part}_proj" for part in "qkv"]}
+JOINED = {"attn.Wqkv": [f"self_attn.{letter}_proj" for letter in "qkv"]}
 
 
 def write_own_nomic_bert(folder: Path) -> Path:

@@ -86,8 +86,8 @@ def write_weights(folder: Path, *, twins: bool = False) -> None:
             weights.linear(router, experts, hidden, scale=1, bias=False)
             if twins:
                 weights[f"{router}.weight"][1::2] = weights[f"{router}.weight"][::2]
-            for part in ("w1", "w2"):
-                weights.draw(f"{layer}mlp.experts.mlp.{part}", experts * wide, hidden, scale=0.2)
+            for matrix in ("w1", "w2"):
+                weights.draw(f"{layer}mlp.experts.mlp.{matrix}", experts * wide, hidden, scale=0.2)
             weights.draw(f"{layer}mlp.experts.bias", hidden, scale=0.2)
         else:
             sizes |= {"mlp.fc1": (wide, hidden), "mlp.fc2": (hidden, wide)}
@@ -108,8 +108,8 @@ def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
 
     def mixture(value: Array, layer: str) -> Array:
         w1, w2 = (
-            weights[f"{layer}mlp.experts.mlp.{part}"].reshape(-1, WIDE, HIDDEN)
-            for part in ("w1", "w2")
+            weights[f"{layer}mlp.experts.mlp.{matrix}"].reshape(-1, WIDE, HIDDEN)
+            for matrix in ("w1", "w2")
         )
         shares = softmax(value @ weights[f"{layer}mlp.router.layer.weight"].T)
         result = np.tile(weights[f"{layer}mlp.experts.bias"], (len(value), 1))
@@ -126,9 +126,10 @@ def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
     cosines, sines = np.cos(angles), np.sin(angles)
 
     def rotated(value: Array) -> Array:
-        first, second = np.split(value, 2, axis=-1)
+        left_half, right_half = np.split(value, 2, axis=-1)
         return np.concatenate(
-            [first * cosines - second * sines, second * cosines + first * sines], axis=-1
+            [left_half * cosines - right_half * sines, right_half * cosines + left_half * sines],
+            axis=-1,
         )
 
     words = weights["embeddings.word_embeddings.weight"][ids]

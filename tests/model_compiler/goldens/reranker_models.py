@@ -35,7 +35,7 @@ PASSAGES = (
     "x1 y2 z3? \u6771\u4eac \U0001f600 [SEP] a literal token",
     *("one two three four five six seven " * count for count in (1, 2, 3, 12)),
 )
-#: Of these, both texts are over half of the limit, by an even and an odd number of tokens.
+#: Texts of pairs in which both are over half of the limit, by an even and an odd number of tokens.
 LONG = tuple("the time of the date and the world " * count for count in (12, 3))
 PAIRS = (
     *((QUERY, passage) for passage in PASSAGES),
@@ -218,11 +218,11 @@ def write_reranker(
     document = read_json(folder / "tokenizer.json")
     pair = document["post_processor"]["pair"]
     separators = 2 if family in DOUBLE else 1
-    second = next(place for place, piece in enumerate(pair) if _is_second(piece))
+    position = next(index for index, piece in enumerate(pair) if _is_second(piece))
     # The single template's last piece, which the others have between and after the texts.
     end = document["post_processor"]["single"][-1]
-    last = {"SpecialToken": {**end["SpecialToken"], "type_id": 1}}
-    document["post_processor"]["pair"] = [*pair[:2], *[end] * separators, pair[second], last]
+    closing = {"SpecialToken": {**end["SpecialToken"], "type_id": 1}}
+    document["post_processor"]["pair"] = [*pair[:2], *[end] * separators, pair[position], closing]
     edit_json(folder / "tokenizer.json", **document)
     encoder = load_file(folder / "model.safetensors")
     if head:
@@ -293,7 +293,7 @@ def _write_language_model(
 
 
 TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
-#: In tokens; a cross-encoder's tokenizer states no more than the model has positions.
+#: Limits in tokens; a cross-encoder's tokenizer states no more than the model has positions.
 LIMITS = {"bert": 40, "modernbert": 320}
 #: The families with two separators between the texts.
 DOUBLE = ("roberta", "xlm-roberta", "camembert")
@@ -353,7 +353,7 @@ def _write_head(
     width, pooled = width * (1 if isinstance(pooling, str) else len(pooling)), width
     mode = {"embedding_dimension": pooled, "pooling_mode": pooling, "include_prompt": True}
     written: list[tuple[str, dict[str, Any], Tensors]] = [(f"{package}.pooling.Pooling", mode, {})]
-    for place, layer in enumerate(layers, start=1):
+    for number, layer in enumerate(layers, start=1):
         if layer is None:
             weight, bias = random.standard_normal((2, width)).astype(np.float32)
             tensors = {"norm.weight": weight, "norm.bias": bias}
@@ -366,7 +366,7 @@ def _write_head(
             "bias": biased,
             "activation_function": f"torch.nn.modules.{activation or 'activation.Tanh'}",
             "module_input_name": embedding,
-            "module_output_name": "scores" if place == len(layers) else embedding,
+            "module_output_name": "scores" if number == len(layers) else embedding,
         }
         weights = normal(random, outputs, width + 1, scale=0.4)
         tensors = {"linear.weight": np.ascontiguousarray(weights[:, :width])}
@@ -375,8 +375,8 @@ def _write_head(
         written.append(("sentence_transformers.base.modules.dense.Dense", values, tensors))
         width = outputs
     modules = [(TRANSFORMER, "")]
-    for place, (kind, values, tensors) in enumerate(written, start=1):
-        path = f"{place}_{kind.rpartition('.')[2]}"
+    for number, (kind, values, tensors) in enumerate(written, start=1):
+        path = f"{number}_{kind.rpartition('.')[2]}"
         modules.append((kind, path))
         write_json(folder / path / "config.json", values)
         if tensors:

@@ -29,15 +29,15 @@ def write_tokenizer(folder: Path, files: Mapping[str, Any]) -> Path:
 def change_file(path: Path, change: Mapping[str, Any]) -> None:
     """Change the JSON of a file, which need not exist."""
     value = read_json(path) if path.exists() else {}
-    for dotted, new in change.items():
-        *parents, last = dotted.removeprefix("+").split(".")
+    for dotted, replacement in change.items():
+        *parents, leaf = dotted.removeprefix("+").split(".")
         inner = value
         for key in parents:
             inner = inner[int(key)] if isinstance(inner, list) else inner[key]
-        if new == DROPPED:
-            inner.pop(last, None)
+        if replacement == DROPPED:
+            inner.pop(leaf, None)
         elif dotted.startswith("+"):
-            inner[last] = [*inner[last], new]
+            inner[leaf] = [*inner[leaf], replacement]
         else:
-            inner[int(last) if isinstance(inner, list) else last] = new
+            inner[int(leaf) if isinstance(inner, list) else leaf] = replacement
     write_json(path, value)

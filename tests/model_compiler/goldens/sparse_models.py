@@ -108,9 +108,9 @@ def write_sparse(
         if not settings[key]:
             del head[name]
     save_file(encoder | head, folder / "model.safetensors")
-    first = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
-    second = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
-    write_modules(folder, (first, ""), (second, "1_SpladePooling"))
+    transformer = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
+    pooling_type = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
+    write_modules(folder, (transformer, ""), (pooling_type, "1_SpladePooling"))
     _write_settings(folder, prompts)
     limit = {"max_seq_length": 24, "do_lower_case": False}
     write_json(folder / "sentence_bert_config.json", limit if old_files else LOGITS)
@@ -142,7 +142,7 @@ def write_lexical(folder: Path) -> Path:
 
 def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
     """Write a Router with a table for queries and a BERT for documents; return its folder."""
-    whole = write_sparse(
+    model = write_sparse(
         folder.with_name(f"{folder.name}-document"), pooling={"activation_function": "log1p_relu"}
     )
     document, pooling, query = (
@@ -150,7 +150,7 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
         for name in ("document_0_Transformer", "document_1_SpladePooling", "query_0_SparseStatic")
     )
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(whole, document)
+    shutil.copytree(model, document)
     shutil.move(document / "1_SpladePooling", pooling)
     for name in ("modules.json", "config_sentence_transformers.json"):
         (document / name).unlink()

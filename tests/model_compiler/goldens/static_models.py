@@ -70,13 +70,16 @@ def write_sentence_transformers(
     """
     types = _TYPES if new_files else {kind: MODULES + kind for kind in _TYPES}
     encoder = "" if new_files else "0_StaticEmbedding"
-    kinds = [("StaticEmbedding", encoder), *([("Normalize", "1_Normalize")] if normalized else [])]
+    modules = [
+        ("StaticEmbedding", encoder),
+        *([("Normalize", "1_Normalize")] if normalized else []),
+    ]
     _write_tokenizer(folder / encoder, limit)
     tensors = static_tensors(shared=shared)
     if not shared:
         tensors = {"embedding.weight": tensors["embeddings"]}
     save_file(tensors, folder / encoder / "model.safetensors")
-    write_modules(folder, *((types[kind], path) for kind, path in kinds))
+    write_modules(folder, *((types[kind], path) for kind, path in modules))
     prompts = {"query": PROMPT, "document": ""}
     write_model_settings(folder, prompts, similarity_fn_name="cosine")
     return folder

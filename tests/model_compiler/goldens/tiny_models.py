@@ -95,21 +95,21 @@ def write_model(
     write_json(folder / "config.json", values)
     save_file(bert_tensors(values, seed=seed), folder / "model.safetensors")
     _write_tokenizer(folder, limit=16 if new_files else 512)
-    kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
     _write_pooling(folder / "1_Pooling", pooling, values["hidden_size"], new_files=new_files)
     width = values["hidden_size"] * len(pooling)
     if normalizes_first:
-        kinds.append(("Normalize", "2_Normalize"))
-    for number, traits in enumerate(dense, start=len(kinds)):
-        kinds.append(("Dense", f"{number}_Dense"))
+        modules.append(("Normalize", "2_Normalize"))
+    for number, traits in enumerate(dense, start=len(modules)):
+        modules.append(("Dense", f"{number}_Dense"))
         _write_dense(folder / f"{number}_Dense", width, traits, seed=seed + number)
         width = traits[0]
-    kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
+    modules.append(("Normalize", f"{len(modules)}_Normalize"))
     write_modules(
         folder,
-        *((NEW_MODULES[kind] if new_files else MODULES + kind, path) for kind, path in kinds),
+        *((NEW_MODULES[kind] if new_files else MODULES + kind, path) for kind, path in modules),
     )
-    _write_sentence_files(folder, kinds[-1][1], new_files=new_files)
+    _write_sentence_files(folder, modules[-1][1], new_files=new_files)
     return folder
 
 
@@ -117,10 +117,10 @@ def write_router(folder: Path, *, seed: int = 3) -> Path:
     """Write a Router with two encoders and a shared Normalize, and return its folder."""
     ids: dict[str, list[str]] = {}
     for route, traits in (("query", {"pooling": ["cls"]}), ("document", {"seed": seed})):
-        whole = write_model(folder.with_name(f"{folder.name}-{route}"), **traits)
+        model = write_model(folder.with_name(f"{folder.name}-{route}"), **traits)
         ids[route] = [f"{route}_0_Transformer", f"{route}_1_Pooling"]
-        shutil.copytree(whole, folder / ids[route][0], dirs_exist_ok=True)
-        shutil.copytree(whole / "1_Pooling", folder / ids[route][1], dirs_exist_ok=True)
+        shutil.copytree(model, folder / ids[route][0], dirs_exist_ok=True)
+        shutil.copytree(model / "1_Pooling", folder / ids[route][1], dirs_exist_ok=True)
         for name in ("modules.json", "config_sentence_transformers.json"):
             (folder / ids[route][0] / name).unlink()
     types = {name: NEW_MODULES[name.rpartition("_")[2]] for names in ids.values() for name in names}
@@ -157,8 +157,8 @@ def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
     weights.linear("pooler.dense", hidden, hidden, scale=0.1)
     for layer in range(config["num_hidden_layers"]):
         name = f"encoder.layer.{layer}."
-        for part in ("self.query", "self.key", "self.value", "output.dense"):
-            weights.linear(f"{name}attention.{part}", hidden, hidden)
+        for projection in ("self.query", "self.key", "self.value", "output.dense"):
+            weights.linear(f"{name}attention.{projection}", hidden, hidden)
         weights.linear(f"{name}intermediate.dense", wide, hidden)
         weights.linear(f"{name}output.dense", hidden, wide)
         weights.norm(f"{name}attention.output.LayerNorm", hidden)

@@ -24,8 +24,8 @@ def test_a_rotation_keeps_lengths_and_products(width, block):
     """It is orthogonal, so a product of rotated rows is the product of the rows."""
     random = np.random.RandomState(0)
     left, right = random.standard_normal((2, 300, width)).astype(np.float32)
-    found = rotate(left, block) @ rotate(right, block).T
-    np.testing.assert_allclose(found, left @ right.T, atol=1e-4)
+    product = rotate(left, block) @ rotate(right, block).T
+    np.testing.assert_allclose(product, left @ right.T, atol=1e-4)
     matrix = rotate(np.eye(width, dtype=np.float32), block)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(width), atol=1e-6)
 

@@ -28,9 +28,9 @@ def test_scores_are_the_models_own(tmp_path, compile_tiny, variant):
     artifact = compile_tiny(write_reranker(tmp_path / "model", **VARIANTS[variant]))
     reranker = Reranker.load(artifact, truncate="right")
     scores, work = reranker.predict(PAIRS)
-    wanted = np.array(GOLDEN[variant]["logits"], np.float32).reshape(work.vectors.shape)
+    golden = np.array(GOLDEN[variant]["logits"], np.float32).reshape(work.vectors.shape)
     # In one pair of xlm-roberta, torch's own float32 is 1e-5 from its float64, and ours 3e-5.
-    assert work.vectors == pytest.approx(wanted, abs=1e-5, rel=5e-5)
+    assert work.vectors == pytest.approx(golden, abs=1e-5, rel=5e-5)
     assert scores == pytest.approx(np.array(GOLDEN[variant]["scores"], np.float32), abs=1e-5)
     assert max(work.tokens) == artifact.manifest.max_tokens
 
@@ -87,17 +87,17 @@ def test_the_manifest_of_a_reranker(tmp_path, compile_tiny):
 def test_the_score_space_follows_the_scores(tmp_path, compile_tiny):
     """Another activation, or another weight of a head's module, gives another space."""
     folder = write_reranker(tmp_path / "model")
-    first = compile_tiny(folder).manifest.vector_space
-    assert compile_tiny(folder).manifest.vector_space == first
+    original = compile_tiny(folder).manifest.vector_space
+    assert compile_tiny(folder).manifest.vector_space == original
     name = "torch.nn.modules.linear.Identity"
     edit_json(folder / "config.json", sbert_ce_default_activation_function=name)
-    assert compile_tiny(folder).manifest.vector_space != first
+    assert compile_tiny(folder).manifest.vector_space != original
     folder = write_reranker(tmp_path / "modules", **VARIANTS["modernbert, modules"])
-    first = compile_tiny(folder).manifest.vector_space
+    original = compile_tiny(folder).manifest.vector_space
     change_tensors(
         folder / "3_LayerNorm", lambda found: {**found, "norm.bias": found["norm.bias"] + 1}
     )
-    assert compile_tiny(folder).manifest.vector_space != first
+    assert compile_tiny(folder).manifest.vector_space != original
 
 
 ST = "config_sentence_transformers.json"
@@ -188,7 +188,7 @@ def test_a_template_that_the_compiler_cannot_read(tmp_path, template, message):
 def test_a_token_over_the_end_of_a_text(tmp_path, edge, template):
     """A query or a passage may end in any white space, and then the template's text goes on."""
     folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
-    last = BYTE_ALPHABET[edge.encode()[-1]]
+    last_byte = BYTE_ALPHABET[edge.encode()[-1]]
 
     def changed(value: dict[str, Any], merge: str) -> dict[str, Any]:
         vocabulary = value["model"]["vocab"]
@@ -200,7 +200,7 @@ def test_a_token_over_the_end_of_a_text(tmp_path, edge, template):
 
     edit_json(folder / "tokenizer.json", lambda value: changed(value, "q q"))
     read_cross_encoder(ModelFolder.read(folder))
-    edit_json(folder / "tokenizer.json", lambda value: changed(value, f"{last} a"))
+    edit_json(folder / "tokenizer.json", lambda value: changed(value, f"{last_byte} a"))
     with pytest.raises(CompilerError, match="one token of the template's text and a text next to"):
         read_cross_encoder(ModelFolder.read(folder))
 
@@ -218,8 +218,8 @@ def test_a_language_model_without_a_template_is_no_reranker(tmp_path):
     [
         (["LogitScore"], "can express qwen3 with a causal mask; found bert"),
         *(
-            (kinds, f"lists Transformer, {', '.join(kinds)}; of a cross-encoder")
-            for kinds in (
+            (names, f"lists Transformer, {', '.join(names)}; of a cross-encoder")
+            for names in (
                 ["Dense"],
                 ["Pooling"],
                 ["Pooling", "Dense", "LayerNorm"],

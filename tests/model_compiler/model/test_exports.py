@@ -38,12 +38,14 @@ def test_the_artifact_is_that_of_the_weights(
     with_weights, with_export, compile_tiny, capsys, *, precision
 ):
     """Weights from an export are compiled into the same files as those from safetensors."""
-    expected, found = compile_tiny(with_weights, precision), compile_tiny(with_export, precision)
+    expected, compiled = compile_tiny(with_weights, precision), compile_tiny(with_export, precision)
     names = {path.name for path in Path(expected.folder).iterdir()}
-    assert {path.name for path in Path(found.folder).iterdir()} == names
+    assert {path.name for path in Path(compiled.folder).iterdir()} == names
     for name in names:
-        one, other = (Path(artifact.folder, name) for artifact in (expected, found))
-        assert one.read_bytes() == other.read_bytes()
+        expected_file, compiled_file = (
+            Path(artifact.folder, name) for artifact in (expected, compiled)
+        )
+        assert expected_file.read_bytes() == compiled_file.read_bytes()
     note = "note: There are no weights but those in onnx/model.onnx, which are compiled."
     assert note in capsys.readouterr().err
 

@@ -89,8 +89,8 @@ def test_the_default_prompt(tiny_folder, prompts, stated, default):
         prompts=prompts,
         default_prompt_name=stated,
     )
-    found = read_model_folder(tiny_folder).prompts
-    assert (found.texts, found.default) == (prompts, default)
+    read_prompts = read_model_folder(tiny_folder).prompts
+    assert (read_prompts.texts, read_prompts.default) == (prompts, default)
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ def export(
         "last_hidden_state": ["batch", "tokens", HIDDEN],
         "sentence_embedding": ["batch", HIDDEN],
     }
-    for other, name in ALIASES.items():
-        shapes[other] = shapes[name]
-        nodes.append(helper.make_node("Identity", [name], [other]))
+    for alias, name in ALIASES.items():
+        shapes[alias] = shapes[name]
+        nodes.append(helper.make_node("Identity", [name], [alias]))
     graph = helper.make_graph(
         nodes,
         "export",
@@ -144,9 +144,9 @@ def check_vector(artifact: Artifact, expected: np.ndarray) -> None:
 def test_hidden_state_gets_the_folders_pooling(folder, take):
     """Without a sentence embedding, the folder's pooling and Dense modules are put behind it."""
     export(folder / "model.onnx")
-    found = vectors(take(folder), [2, 7, 9, 3], [2, 3])
-    np.testing.assert_allclose(found[0], unit(TABLE[[2, 7, 9, 3]].mean(axis=0)), atol=1e-6)
-    np.testing.assert_allclose(found[1], unit(TABLE[[2, 3]].mean(axis=0)), atol=1e-6)
+    rows = vectors(take(folder), [2, 7, 9, 3], [2, 3])
+    np.testing.assert_allclose(rows[0], unit(TABLE[[2, 7, 9, 3]].mean(axis=0)), atol=1e-6)
+    np.testing.assert_allclose(rows[1], unit(TABLE[[2, 3]].mean(axis=0)), atol=1e-6)
 
 
 def test_dense_modules_are_applied(tmp_path, take):
@@ -156,11 +156,11 @@ def test_dense_modules_are_applied(tmp_path, take):
     )
     (folder / "model.safetensors").unlink()
     export(folder / "onnx" / "model_quantized.onnx")
-    first = load_file(folder / "2_Dense" / "model.safetensors")
-    second = load_file(folder / "3_Dense" / "model.safetensors")
+    narrowing = load_file(folder / "2_Dense" / "model.safetensors")
+    widening = load_file(folder / "3_Dense" / "model.safetensors")
     pooled = TABLE[[2, 7, 3]].mean(axis=0)
-    inner = np.tanh(first["linear.weight"] @ pooled + first["linear.bias"])
-    check_vector(take(folder), second["linear.weight"] @ inner)
+    inner = np.tanh(narrowing["linear.weight"] @ pooled + narrowing["linear.bias"])
+    check_vector(take(folder), widening["linear.weight"] @ inner)
 
 
 def test_sentence_embedding_is_taken_by_its_name(folder, take):
@@ -352,9 +352,9 @@ def test_half_precision_comes_out_as_float32(folder, take):
 
     export(folder / "onnx" / "model_fp16.onnx", edit=edit)
     artifact = take(folder)
-    found = vectors(artifact, [2, 7, 3])
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found[0], unit(TABLE[[2, 7, 3]].mean(axis=0)), atol=1e-3)
+    rows = vectors(artifact, [2, 7, 3])
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows[0], unit(TABLE[[2, 7, 3]].mean(axis=0)), atol=1e-3)
     assert artifact.manifest.precision == "model_fp16"
 
 

@@ -66,22 +66,22 @@ def opened(folder: Path, *arguments: str) -> dict[str, int]:
 def test_a_compile_reads_each_file_once(tmp_path, kind):
     """No file of a folder is opened twice, and none is left out."""
     folder = WRITERS[kind](tmp_path / "model")
-    found = opened(folder, "compile", "--output", str(tmp_path / "out"), "--unmeasured", "--quiet")
+    counts = opened(folder, "compile", "--output", str(tmp_path / "out"), "--unmeasured", "--quiet")
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.json")}
-    assert {name: count for name, count in found.items() if count > 1} == {}
-    assert {"config.json", "tokenizer.json"} & names <= found.keys()
-    assert ("modules.json" in names) == ("modules.json" in found)
+    assert {name: count for name, count in counts.items() if count > 1} == {}
+    assert {"config.json", "tokenizer.json"} & names <= counts.keys()
+    assert ("modules.json" in names) == ("modules.json" in counts)
 
 
 def test_an_inspection_reads_each_file_once(tmp_path):
     """`inspect` asks the same questions of a folder, and opens each file once too."""
-    found = opened(write_with_dense(tmp_path / "model"), "inspect")
-    assert set(found.values()) == {1}
-    assert "modules.json" in found
+    counts = opened(write_with_dense(tmp_path / "model"), "inspect")
+    assert set(counts.values()) == {1}
+    assert "modules.json" in counts
 
 
 def test_the_modules_of_a_router_are_read_once(tmp_path):
     """Each route has modules of its own, in another folder."""
     folder = write_router(tmp_path / "pair")
-    found = opened(folder, "compile", "--output", str(tmp_path / "out"), "--unmeasured", "--quiet")
-    assert (found["modules.json"], found["router_config.json"]) == (1, 1)
+    counts = opened(folder, "compile", "--output", str(tmp_path / "out"), "--unmeasured", "--quiet")
+    assert (counts["modules.json"], counts["router_config.json"]) == (1, 1)

@@ -55,13 +55,15 @@ def test_keys_of_a_family(tmp_path, family):
     """A key that changes the vectors changes what is read or is refused; a harmless one passes."""
     path = write_family(tmp_path / "model", family) / "config.json"
     text, expected = path.read_text("utf-8"), parsed(path)
-    known = harmless("config.json")
+    harmless_keys = harmless("config.json")
     for key, tried in SETTINGS["config changes"][family].items():
         for value, outcome in tried:
             change_file(path, {key: value})
-            found = parsed(path)
-            assert outcome != "other" or found != expected or key in TYPES, (key, value)
-            assert key not in known or not isinstance(found, str) or outcome == "none", found
+            changed = parsed(path)
+            assert outcome != "other" or changed != expected or key in TYPES, (key, value)
+            assert key not in harmless_keys or not isinstance(changed, str) or outcome == "none", (
+                changed
+            )
             path.write_text(text, encoding="utf-8")
 
 
@@ -71,8 +73,8 @@ def test_all_keys_that_transformers_writes(tmp_path, family, version):
     """A file with every key of its class and of all classes is read like the short one."""
     path = write_family(tmp_path / "model", family) / "config.json"
     expected = parsed(path)
-    if whole := SETTINGS["configs"][version].get(family):
-        path.write_text(json.dumps(whole), encoding="utf-8")
+    if config := SETTINGS["configs"][version].get(family):
+        path.write_text(json.dumps(config), encoding="utf-8")
         assert parsed(path) == expected
 
 
@@ -80,7 +82,7 @@ def test_all_keys_that_transformers_writes(tmp_path, family, version):
 def test_settings_of_a_tokenizer(tmp_path, name):
     """Files that give other ids than tokenizer.json are refused; harmless keys pass."""
     files = SETTINGS["tokenizers"][name]
-    known = harmless("tokenizer_config.json")
+    harmless_keys = harmless("tokenizer_config.json")
     cases = [case[1:] for case in SETTINGS["tokenizer changes"] if case[0] == name]
     assert [outcome for _, _, outcome, *_ in cases].count("other") > 10
     for number, (file, change, outcome, *_) in enumerate(cases):
@@ -93,7 +95,7 @@ def test_settings_of_a_tokenizer(tmp_path, name):
             refused = str(error)
         if change.get("tokenizer_class") not in UNFIT:
             assert outcome != "other" or refused, (file, change)
-        if file == "tokenizer_config.json" and set(change) <= known:
+        if file == "tokenizer_config.json" and set(change) <= harmless_keys:
             assert not refused or outcome == "other", (refused, change)
 
 

@@ -65,18 +65,18 @@ def test_vectors_are_the_models_own(tmp_path, compile_tiny, variant):
     artifact = compile_tiny(write_sparse(tmp_path / "model", **VARIANTS[variant]))
     encoder = SparseEncoder.load(artifact)
     for side in ("query", "document"):
-        wanted = GOLDEN[f"{variant}/{side}"]
-        assert encoded(encoder, side) == pytest.approx(wanted, abs=1e-5, rel=1e-5)
-        assert 0 < (wanted > 0).mean() < 1
+        golden = GOLDEN[f"{variant}/{side}"]
+        assert encoded(encoder, side) == pytest.approx(golden, abs=1e-5, rel=1e-5)
+        assert 0 < (golden > 0).mean() < 1
     assert max(encoder.embed(TEXTS, truncate="right").tokens) == artifact.manifest.max_tokens
 
 
 def test_bge_m3s_sparse_head(tmp_path, compile_tiny):
     """Weights are within 1e-5 of FlagEmbedding's formula, and special tokens have none."""
     encoder = SparseEncoder.load(compile_tiny(write_lexical(tmp_path / "model")))
-    wanted = GOLDEN[LEXICAL]
-    assert encoded(encoder) == pytest.approx(wanted, abs=1e-5, rel=1e-5)
-    assert (wanted[:, 5:] > 0).any(axis=1).sum() > len(TEXTS) // 2
+    golden = GOLDEN[LEXICAL]
+    assert encoded(encoder) == pytest.approx(golden, abs=1e-5, rel=1e-5)
+    assert (golden[:, 5:] > 0).any(axis=1).sum() > len(TEXTS) // 2
 
 
 @pytest.mark.parametrize("head", ["missing", "a pickle"])
@@ -171,9 +171,9 @@ def test_a_router_gives_queries_a_table(tmp_path):
     assert query.manifest.precision == "fp32"
     encoder = SparseEncoder.load(query)
     assert np.array_equal(encoded(encoder), GOLDEN[f"{ROUTER}/query"])
-    found, wanted = encoded(SparseEncoder.load(document)), GOLDEN[f"{ROUTER}/document"]
-    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
-    assert ((found * wanted).sum(axis=1) / lengths).min() > 0.98
+    rows, golden_rows = encoded(SparseEncoder.load(document)), GOLDEN[f"{ROUTER}/document"]
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(golden_rows, axis=1)
+    assert ((rows * golden_rows).sum(axis=1) / lengths).min() > 0.98
 
 
 def test_the_manifest_of_a_sparse_encoder(tmp_path):
@@ -188,29 +188,29 @@ def test_the_manifest_of_a_sparse_encoder(tmp_path):
     golden = manifest.golden[0]
     assert isinstance(golden, GoldenTerms)
     vector = SparseEncoder.load(artifact).embed([golden.text]).vectors[0]
-    found = dict(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
-    best = sorted(found, key=lambda index: -found[index])[: len(golden.indices)]
-    assert [found[index] for index in best] == pytest.approx(golden.values, abs=1e-5)
+    weight_by_index = dict(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
+    best = sorted(weight_by_index, key=lambda index: -weight_by_index[index])[: len(golden.indices)]
+    assert [weight_by_index[index] for index in best] == pytest.approx(golden.values, abs=1e-5)
 
 
 def test_weights_are_pruned():
     """The largest ones are kept in the order of their tokens, of equal ones the first."""
     vector = TokenWeights(np.array([2, 5, 7, 9], np.uint32), np.array([1, 3, 1, 2], np.float32))
-    for top_k, threshold, wanted in ((3, None, [2, 5, 9]), (None, 2, [5, 9]), (1, 2, [5])):
+    for top_k, threshold, indices in ((3, None, [2, 5, 9]), (None, 2, [5, 9]), (1, 2, [5])):
         pruned = vector.pruned(top_k=top_k, threshold=threshold)
-        assert pruned.indices.tolist() == wanted
-        assert len(pruned.values) == len(wanted)
+        assert pruned.indices.tolist() == indices
+        assert len(pruned.values) == len(indices)
 
 
 def test_each_kind_refuses_the_others_artifact(tmp_path, tiny_folder, compile_tiny):
     """An engine of dense vectors, a reranker and a sparse encoder take their own."""
-    kinds = {
+    engines = {
         "an embedding model": (Engine, tiny_folder),
         "a reranker": (Reranker, write_reranker(tmp_path / "ranker")),
         "a sparse encoder": (SparseEncoder, write_sparse(tmp_path / "model")),
     }
-    artifacts = {kind: compile_tiny(folder) for kind, (_, folder) in kinds.items()}
-    for (kind, (loaded, _)), other in product(kinds.items(), artifacts):
+    artifacts = {kind: compile_tiny(folder) for kind, (_, folder) in engines.items()}
+    for (kind, (loaded, _)), other in product(engines.items(), artifacts):
         refused = pytest.raises(ArtifactError, match=f"is {other}; {kind}'s artifact is needed")
         with nullcontext() if kind == other else refused:
             loaded.load(artifacts[other])
@@ -317,8 +317,8 @@ def test_a_second_matrix_must_be_the_shared_one(tmp_path, compile_tiny):
 def test_tensorflows_names_in_a_head(tmp_path, compile_tiny):
     """Gamma and beta are the gain and the shift of its normalization, as in the encoder."""
     folder = write_sparse(tmp_path / "model")
-    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    change_tensors(folder, lambda tensors: respelled(tensors, old, {}))
+    older_names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    change_tensors(folder, lambda tensors: respelled(tensors, older_names, {}))
     vectors = encoded(SparseEncoder.load(compile_tiny(folder)))
     assert vectors == pytest.approx(GOLDEN["bert/document"], abs=1e-5, rel=1e-5)
 

@@ -222,10 +222,10 @@ def test_the_vectors_are_the_librarys_own(tmp_path, compile_tiny, name, prompt):
         folder = write_model2vec(tmp_path / "static", **MODEL2VEC[name])
     else:
         folder = write_sentence_transformers(tmp_path / "static", **SENTENCE_TRANSFORMERS[name])
-    wanted = of_length_1(GOLDENS[f"{name} {prompt}" if prompt else name])
-    np.testing.assert_allclose(embedded(compile_tiny(folder), prompt), wanted, atol=1e-5)
+    golden = of_length_1(GOLDENS[f"{name} {prompt}" if prompt else name])
+    np.testing.assert_allclose(embedded(compile_tiny(folder), prompt), golden, atol=1e-5)
     quantized = embedded(compile_tiny(folder, Precision.INT8), prompt)
-    assert (quantized * wanted).sum(axis=1).min() > 0.999
+    assert (quantized * golden).sum(axis=1).min() > 0.999
 
 
 def test_a_text_of_unknown_tokens(tmp_path, compile_tiny):
@@ -269,8 +269,8 @@ def test_vectors_that_are_cut(tmp_path, compile_tiny):
     folder = write_sentence_transformers(tmp_path / "static")
     engine = Engine.load(compile_tiny(folder, choices=Choices(dimensions=(8,))), truncate="right")
     vectors = engine.embed(TEXTS, dimensions=8, prompt="document").vectors
-    wanted = of_length_1(GOLDENS["plain document"][:, :8])
-    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+    golden = of_length_1(GOLDENS["plain document"][:, :8])
+    np.testing.assert_allclose(vectors, golden, atol=1e-5)
 
 
 def test_the_name_of_the_vector_space(tmp_path, compile_tiny):
@@ -283,10 +283,10 @@ def test_the_name_of_the_vector_space(tmp_path, compile_tiny):
     assert names[0] != names[2]
     assert compile_tiny(plain, Precision.INT8).manifest.vector_space != names[0]
     short = write_model2vec(tmp_path / "short", config={"max_length": 10})
-    first = compile_tiny(short).manifest
-    assert first.max_characters == 10
+    manifest = compile_tiny(short).manifest
+    assert manifest.max_characters == 10
     edit_json(short / "config.json", max_length=11)
-    assert compile_tiny(short).manifest.vector_space != first.vector_space
+    assert compile_tiny(short).manifest.vector_space != manifest.vector_space
 
 
 def test_an_empty_text_and_a_long_one(tmp_path, compile_tiny):

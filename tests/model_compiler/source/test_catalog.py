@@ -81,12 +81,12 @@ def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family(
 
 def test_measurements_are_of_shapes_that_a_model_has():
     """Each is one of the catalog's or EuroBERT's, and the reference has the ratios 1."""
-    found = measurements()
-    assert found.shapes.keys() <= {entry.shape for entry in CATALOG} | {"eurobert-12x768"}
-    reference = found.shapes[found.reference]
+    measured = measurements()
+    assert measured.shapes.keys() <= {entry.shape for entry in CATALOG} | {"eurobert-12x768"}
+    reference = measured.shapes[measured.reference]
     assert (reference.start, reference.tokens_32, reference.tokens_256) == (1, 1, 1)
-    assert found.milliseconds.keys() == {"start", "tokens_32", "tokens_256"}
-    assert found.machine
+    assert measured.milliseconds.keys() == {"start", "tokens_32", "tokens_256"}
+    assert measured.machine
 
 
 def test_a_benchmark_has_a_source_and_a_day():
@@ -105,10 +105,10 @@ def test_models_of_one_use_stand_together():
 def test_the_memory_that_fits_is_a_quarter_above_the_peak():
     """In steps of 128 MB, and never less for a longer text."""
     peaks = {512: 102, 8192: 103}
-    shape = Measurement(megabytes=1, memory=peaks, tokens_32=1, tokens_256=1, start=1)
-    assert shape.memory_mb == {512: 128, 8192: 256}
-    for found in measurements().shapes.values():
-        memory = list(found.memory_mb.values())
+    measured = Measurement(megabytes=1, memory=peaks, tokens_32=1, tokens_256=1, start=1)
+    assert measured.memory_mb == {512: 128, 8192: 256}
+    for shape in measurements().shapes.values():
+        memory = list(shape.memory_mb.values())
         assert memory == sorted(memory)
 
 
@@ -162,7 +162,7 @@ def test_the_matrices_of_each_familys_feed_forward_are_counted(tmp_path, monkeyp
         shapes = [
             weights.get_slice(key).get_shape()
             for key in weights.keys()  # noqa: SIM118 - it is no mapping
-            if not any(part in key for part in ("attn", "attention", "embed", "tower"))
+            if not any(word in key for word in ("attn", "attention", "embed", "tower"))
         ]
     elements = sum(
         shape[0] * shape[1]

@@ -49,13 +49,13 @@ def test_weights_that_never_end(tiny_folder):
 @pytest.mark.parametrize("merged", [False, True])
 def test_checkpoints_next_to_the_result(tiny_folder, tmp_path, merged):
     """What a trainer keeps in other folders than the modules' plays no part in a result."""
-    whole = shutil.copytree(tiny_folder, tmp_path / "whole")
+    merged_copy = shutil.copytree(tiny_folder, tmp_path / "whole")
     if not merged:
         put_adapter(tiny_folder)
     space = find_and_check(tiny_folder)
     for name in ("checkpoint-500", "checkpoint-500/nested", "old"):
         checkpoint = put_adapter(tiny_folder / name, base_model_name_or_path="acme/base")
-        shutil.copy(whole / "modules.json", checkpoint)
+        shutil.copy(merged_copy / "modules.json", checkpoint)
     assert find_and_check(tiny_folder) == space
     own = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
     if merged:
@@ -67,10 +67,10 @@ def test_checkpoints_next_to_the_result(tiny_folder, tmp_path, merged):
 
 def find_and_check(folder: Path) -> tuple[Path, bool]:
     """Find a model, read its weights, and return its folder and whether it is adapted."""
-    found = find_source(str(folder))
-    found.folder.check_adapters()
-    read_model_folder(found.folder).check()
-    return found.folder.path, found.base is not None
+    source = find_source(str(folder))
+    source.folder.check_adapters()
+    read_model_folder(source.folder).check()
+    return source.folder.path, source.base is not None
 
 
 def test_a_repositorys_checkpoints_are_not_downloaded(served, tiny):
@@ -95,8 +95,8 @@ def test_checkpoints_of_an_export(served, tiny):
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
     export(tiny / "model.onnx")
-    found = find_source(str(tiny))
-    assert reading_of(found.folder, None).path == "export"
+    source = find_source(str(tiny))
+    assert reading_of(source.folder, None).path == "export"
 
 
 Listed = Callable[..., CatalogEntry]

@@ -61,7 +61,7 @@ def test_too_many_keys_cannot_be_written(monkeypatch):
 
 def test_kinds_are_those_of_unicode():
     """Characters that UAX 29 names as examples of a property have its letter."""
-    kinds = character_kinds()
+    letters = character_kinds()
     examples = {
         "c": "\x00\x01\x7f\u200b\u2028\ufeff\U000e0001",
         "r": "\r",
@@ -75,12 +75,12 @@ def test_kinds_are_those_of_unicode():
         "x": "©®™☺\U0001f600",
         "k": "\u0915\u0958\u0d15",
     }
-    found = {
-        letter: "".join(character for character in characters if kinds.get(character) == letter)
+    by_letter = {
+        letter: "".join(character for character in characters if letters.get(character) == letter)
         for letter, characters in examples.items()
     }
-    assert found == examples
-    assert not {"a", "é", "東", "\u1100", "\U0001f1e6", " ", "#"} & kinds.keys()
+    assert by_letter == examples
+    assert not {"a", "é", "東", "\u1100", "\U0001f1e6", " ", "#"} & letters.keys()
 
 
 def test_every_letter_occurs():

@@ -60,10 +60,10 @@ def set_option(*path: str | int, to: object) -> Change:
     """Return a change of one value, at this path of keys."""
 
     def change(document: dict[str, Any]) -> None:
-        place: Any = document
+        value: Any = document
         for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to
+            value = value[key]
+        value[path[-1]] = to
 
     return change
 
@@ -84,10 +84,10 @@ def test_bert_gets_wordpiece_tables(wordpiece, tmp_path):
 
 def test_each_kind_gets_tables_of_its_own(gemma, unigram):
     """Gemma's, XLM-RoBERTa's, Qwen's, RoBERTa's and ModernBERT's."""
-    kinds = {json.dumps(gemma).encode(): "bpe", json.dumps(unigram).encode(): "unigram"}
+    kind_by_data = {json.dumps(gemma).encode(): "bpe", json.dumps(unigram).encode(): "unigram"}
     for name in BYTE_LEVEL:
-        kinds[byte_level_tokenizer(name, tokens=800, files=2)] = "byte_level_bpe"
-    for data, kind in kinds.items():
+        kind_by_data[byte_level_tokenizer(name, tokens=800, files=2)] = "byte_level_bpe"
+    for data, kind in kind_by_data.items():
         tables = build(data)
         assert (tables.kind, tables.file, tables.reason) == (kind, "tokenizer.bin", None)
 
@@ -102,8 +102,8 @@ def test_the_same_tokenizer_gives_the_same_bytes(wordpiece, gemma):
         ),
         (gemma, set_option("model", "merges", to=as_strings)),
     ):
-        first = build(json.dumps(document).encode()).data
-        assert build(changed(document, change)).data == first
+        data = build(json.dumps(document).encode()).data
+        assert build(changed(document, change)).data == data
 
 
 NOT_COVERED_BY_WORDPIECE: Cases = {
@@ -289,8 +289,8 @@ def sequence(*normalizers: dict[str, Any]) -> Change:
     """Return a change that puts normalizers behind the character map."""
 
     def change(document: dict[str, Any]) -> None:
-        parts = [document["normalizer"], *normalizers]
-        document["normalizer"] = {"type": "Sequence", "normalizers": parts}
+        steps = [document["normalizer"], *normalizers]
+        document["normalizer"] = {"type": "Sequence", "normalizers": steps}
 
     return change
 
@@ -422,9 +422,9 @@ def test_what_is_no_tokenizer_is_refused(data):
 
 def test_older_files_are_read(unigram):
     """`add_prefix_space` and `str_rep` of older versions give the same tables as today's keys."""
-    old = {"type": "Metaspace", "replacement": "▁", "str_rep": "▁", "add_prefix_space": True}
+    older_step = {"type": "Metaspace", "replacement": "▁", "str_rep": "▁", "add_prefix_space": True}
     document = copy.deepcopy(unigram)
-    document["pre_tokenizer"]["pretokenizers"][1] = old
+    document["pre_tokenizer"]["pretokenizers"][1] = older_step
     sequence()(document)
     today, older = (build(json.dumps(each).encode()) for each in (unigram, document))
     assert today.kind == "unigram"

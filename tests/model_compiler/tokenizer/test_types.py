@@ -29,9 +29,9 @@ def places(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the way to each value, of long lists and vocabularies to the first two."""
     items = [*value.items()] if isinstance(value, dict) else []
     items = [*enumerate(value)] if isinstance(value, list) else items
-    for key, each in items[:2] if len(items) > 10 else items:
+    for key, inner in items[:2] if len(items) > 10 else items:
         yield (*at, str(key))
-        yield from places(each, (*at, str(key)))
+        yield from places(inner, (*at, str(key)))
 
 
 def unigram(folder: Path) -> None:
@@ -59,10 +59,10 @@ def test_each_value_may_have_any_type(write, kind, tmp_path, monkeypatch):
     path = folder / "tokenizer.json"
     text = path.read_text("utf-8")
     messages = []
-    for place in places(json.loads(text)):
+    for dotted in places(json.loads(text)):
         for value in WRONG:
             path.write_text(text, "utf-8")
-            change_file(path, {".".join(place): value})
+            change_file(path, {".".join(dotted): value})
             try:
                 read(folder)
             except CompilerError as error:

@@ -42,8 +42,8 @@ def test_ids_are_those_of_transformers(tmp_path, name):
 def test_the_ids_are_those_of_the_models_table(tmp_path, tokens, rows, fits):
     """Rows may lie unused at its end: 1,024, or a twentieth. More is another model's table."""
     file = write_vocabulary(tmp_path) / "vocab.txt"
-    more = [f"t{number}" for number in range(tokens - len(TOKENS))]
-    file.write_text("\n".join([*TOKENS, *more]) + "\n")
+    further_tokens = [f"t{number}" for number in range(tokens - len(TOKENS))]
+    file.write_text("\n".join([*TOKENS, *further_tokens]) + "\n")
     with nullcontext() if fits else pytest.raises(SourceError, match="does not belong to this"):
         read_tokenizer(ConfigFolder(tmp_path), vocabulary_size=rows)
 

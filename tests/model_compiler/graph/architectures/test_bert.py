@@ -26,16 +26,16 @@ def test_an_outlier_row_costs_other_rows_nothing(tiny_folder, compile_tiny):
     with changing(tiny_folder) as tensors:
         tensors["embeddings.word_embeddings.weight"][letter_x] *= 1e6
     after = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
-    without_x = [place for place, text in enumerate(TEXTS) if "x" not in text]
+    without_x = [row for row, text in enumerate(TEXTS) if "x" not in text]
     np.testing.assert_allclose(after[without_x], before[without_x], atol=1e-6, rtol=0)
 
 
 def test_old_names(tiny_folder, compile_tiny):
     """Gamma and beta, which the first files of BERT have, change no vector."""
-    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    change_tensors(tiny_folder, lambda tensors: respelled(tensors, old, {}))
-    found = embed(compile_tiny(tiny_folder), TEXTS)
-    np.testing.assert_allclose(found, GOLDEN["bert plain"], atol=1e-6, rtol=0)
+    older_names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    change_tensors(tiny_folder, lambda tensors: respelled(tensors, older_names, {}))
+    vectors = embed(compile_tiny(tiny_folder), TEXTS)
+    np.testing.assert_allclose(vectors, GOLDEN["bert plain"], atol=1e-6, rtol=0)
 
 
 def test_a_few_huge_channels_cost_the_others_nothing(tmp_path, compile_tiny):
@@ -52,8 +52,8 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path, compile_tiny):
 def test_keys_that_change_nothing(tiny_folder):
     """rubert-tiny2's `emb_size`, where it is the width, what transformers 4 and unsloth wrote."""
     edit_json(tiny_folder / "config.json", unsloth_fixed=True, unsloth_version="2026.1.3")
-    old = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
-    edit_json(tiny_folder / "config.json", **old)
+    older_keys = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
+    edit_json(tiny_folder / "config.json", **older_keys)
     assert read_model_folder(tiny_folder).architecture.hidden_size == 32
     edit_json(tiny_folder / "config.json", emb_size=16)
     with pytest.raises(UnsupportedModelError, match="emb_size is 16; the compiler can express 32"):

@@ -51,8 +51,8 @@ def test_vectors_are_those_of_the_definition(tmp_path, compile_tiny, write, refe
     folder = write(tmp_path / "model")
     golden = np.stack([reference(folder, ids) for ids in sequences()])
     artifact = compile_tiny(folder)
-    for found in (embed_each(artifact, sequences()), embed(artifact, sequences())):
-        np.testing.assert_allclose(found, golden, atol=1e-5, rtol=0)
+    for vectors in (embed_each(artifact, sequences()), embed(artifact, sequences())):
+        np.testing.assert_allclose(vectors, golden, atol=1e-5, rtol=0)
     near = embed_each(compile_tiny(folder, Precision.INT8), sequences())
     assert (near * golden).sum(axis=1).min() > 0.99
 

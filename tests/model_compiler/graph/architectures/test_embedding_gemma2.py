@@ -23,16 +23,16 @@ from tests.model_compiler.goldens.files import edit_json
 #: What sentence-transformers writes next to the published composite.
 KINDS = ("text", "image", "audio", "video", "message")
 MODALITIES = {
-    kind: {"method": "forward", "method_output_name": "last_hidden_state"} for kind in KINDS
+    modality: {"method": "forward", "method_output_name": "last_hidden_state"} for modality in KINDS
 }
 
 
 def parsed(folder: Path, **text: Any) -> EmbeddingGemma2Config:
     """Change keys of a model of texts, and parse its configuration."""
     edit_json(folder / "config.json", lambda config: {**config, **text})
-    found = architectures.parse(ConfigFile(folder / "config.json"))
-    assert isinstance(found, EmbeddingGemma2Config)
-    return found
+    config = architectures.parse(ConfigFile(folder / "config.json"))
+    assert isinstance(config, EmbeddingGemma2Config)
+    return config
 
 
 @pytest.fixture
@@ -52,14 +52,14 @@ def test_the_limit_is_that_of_the_card(folder):
 def test_heads_follow_the_kind_where_none_are_listed(folder):
     """As in transformers, every n-th layer attends fully, and so does the last."""
     path = folder / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    del config["per_layer_config"], config["layer_types"]
-    path.write_text(json.dumps({**config, "sliding_window_pattern": 4}), encoding="utf-8")
-    found = parsed(folder)
-    assert found.sliding == (True, True, True, False, True, False)
-    assert (found.full.size, found.full.shared) == (512, 1)
-    found = parsed(folder, global_head_dim=64, num_global_key_value_heads=2)
-    assert (found.full.size, found.full.shared) == (64, 2)
+    content = json.loads(path.read_text("utf-8"))
+    del content["per_layer_config"], content["layer_types"]
+    path.write_text(json.dumps({**content, "sliding_window_pattern": 4}), encoding="utf-8")
+    config = parsed(folder)
+    assert config.sliding == (True, True, True, False, True, False)
+    assert (config.full.size, config.full.shared) == (512, 1)
+    config = parsed(folder, global_head_dim=64, num_global_key_value_heads=2)
+    assert (config.full.size, config.full.shared) == (64, 2)
 
 
 def test_a_placeholder_is_padding_in_a_composite(tmp_path, compile_tiny):
@@ -106,6 +106,6 @@ def test_other_inputs_than_texts_do_not_matter(folder, monkeypatch):
             (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
         with pytest.raises(UnsupportedModelError, match=r"chat_template\.jinja changes each text"):
             read_model_folder(folder)
-    known = frozenset({sha256(b"{{ messages }}").hexdigest()})
-    monkeypatch.setattr(folder_module, "PLAIN_TEMPLATES", known)
+    templates = frozenset({sha256(b"{{ messages }}").hexdigest()})
+    monkeypatch.setattr(folder_module, "PLAIN_TEMPLATES", templates)
     read_model_folder(folder)

@@ -37,7 +37,11 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_has_golden_vectors_and_a_row_of_the_page():
     """A family that shares another's module under a further name has the golden vectors of that."""
     compiled, tested = architectures.FAMILIES, set(FAMILIES)
-    alike = {name for name in compiled if any(compiled[name] is compiled[one] for one in tested)}
+    alike = {
+        name
+        for name in compiled
+        if any(compiled[name] is compiled[other_name] for other_name in tested)
+    }
     assert set(compiled) - tested - alike == set()
     table = (
         (GOLDENS.parents[2] / "docs/compiler.md")
@@ -52,22 +56,27 @@ def test_each_family_has_golden_vectors_and_a_row_of_the_page():
 @each_variant
 def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, family, variant):
     """Each trait, length and pooling gives the reference's vectors, alone and with padding."""
-    known = FAMILIES[family]
-    artifact = compile_tiny(known.write(tmp_path / "model", **known.variants[variant]))
-    for found in (embed_each(artifact, known.inputs), embed(artifact, known.inputs)):
+    golden_family = FAMILIES[family]
+    artifact = compile_tiny(
+        golden_family.write(tmp_path / "model", **golden_family.variants[variant])
+    )
+    for vectors in (
+        embed_each(artifact, golden_family.inputs),
+        embed(artifact, golden_family.inputs),
+    ):
         golden = GOLDEN[f"{family} {variant}"]
-        np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
+        np.testing.assert_allclose(vectors, golden, atol=golden_family.tolerance, rtol=0)
 
 
 @each_variant
 def test_int8_is_near(tmp_path, compile_tiny, family, variant):
     """In int8 every variant keeps the direction of its vectors, and padding changes nothing."""
-    known = FAMILIES[family]
-    folder = known.write(tmp_path / "model", **known.variants[variant])
+    golden_family = FAMILIES[family]
+    folder = golden_family.write(tmp_path / "model", **golden_family.variants[variant])
     artifact = compile_tiny(folder, Precision.INT8)
-    found = embed_each(artifact, known.inputs)
-    assert (found * GOLDEN[f"{family} {variant}"]).sum(axis=1).min() > known.cosine
-    np.testing.assert_allclose(embed(artifact, known.inputs), found, atol=1e-6, rtol=0)
+    vectors = embed_each(artifact, golden_family.inputs)
+    assert (vectors * GOLDEN[f"{family} {variant}"]).sum(axis=1).min() > golden_family.cosine
+    np.testing.assert_allclose(embed(artifact, golden_family.inputs), vectors, atol=1e-6, rtol=0)
 
 
 @each_family
@@ -76,7 +85,7 @@ def test_a_text_is_the_same_in_any_company(tmp_path, compile_tiny, family, preci
     """Vectors are bit-identical alone and in a batch: of texts, or of ids of one length."""
     artifact = compile_tiny(write_family(tmp_path / "model", family), precision)
     inputs = FAMILIES[family].inputs
-    batch: list[Any] = [each[start:] for each in inputs for start in (0, 1, 2) if len(each) > start]
+    batch: list[Any] = [ids[start:] for ids in inputs for start in (0, 1, 2) if len(ids) > start]
     if not isinstance(inputs[0], str):
         batch = list(np.random.RandomState(5).randint(5, 70, (9, 40)))
     np.testing.assert_array_equal(embed(artifact, batch), embed_each(artifact, batch))
@@ -106,13 +115,13 @@ def test_both_generations_of_configurations_are_one_model(tmp_path, family):
 @each_family
 def test_a_checkpoint_with_a_head(tmp_path, compile_tiny, family):
     """A language model's prefix, head and pooler change no vector."""
-    known, folder = FAMILIES[family], write_family(tmp_path / "model", family)
+    golden_family, folder = FAMILIES[family], write_family(tmp_path / "model", family)
     path = folder / "model.safetensors"
-    tensors = {f"{known.prefix}{name}": tensor for name, tensor in load_file(path).items()}
-    save_file(tensors | {name: np.ones(3, np.float32) for name in known.head}, path)
-    found = embed_each(compile_tiny(folder), known.inputs)
-    golden = GOLDEN[f"{family} {next(iter(known.variants))}"]
-    np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
+    tensors = {f"{golden_family.prefix}{name}": tensor for name, tensor in load_file(path).items()}
+    save_file(tensors | {name: np.ones(3, np.float32) for name in golden_family.head}, path)
+    vectors = embed_each(compile_tiny(folder), golden_family.inputs)
+    golden = GOLDEN[f"{family} {next(iter(golden_family.variants))}"]
+    np.testing.assert_allclose(vectors, golden, atol=golden_family.tolerance, rtol=0)
 
 
 @each_family
@@ -121,12 +130,12 @@ def test_a_tensor_that_no_graph_uses(tmp_path, family):
     folder = write_family(tmp_path / "model", family)
     path, model = folder / "model.safetensors", read_model_folder(folder)
     tensors = load_file(path)
-    first = max(tensors, key=lambda name: tensors[name].size)
-    for other in (tensors[first], tensors[first].astype(np.float64)):
-        save_file({**tensors, "shared": other}, path)
+    largest = max(tensors, key=lambda name: tensors[name].size)
+    for copy in (tensors[largest], tensors[largest].astype(np.float64)):
+        save_file({**tensors, "shared": copy}, path)
         model.check()
-    for other in (tensors[first] + 1, tensors[first].T, np.zeros(3, np.int64)):
-        save_file({**tensors, "shared": other}, path)
+    for copy in (tensors[largest] + 1, tensors[largest].T, np.zeros(3, np.int64)):
+        save_file({**tensors, "shared": copy}, path)
         with pytest.raises(UnsupportedModelError, match=r"does not use: shared\."):
             model.check()
 
@@ -157,6 +166,6 @@ def test_layers_in_float32(tmp_path, family):
         counts.append(sum(node.op_type == "MatMulIntegerToFloat" for node in nodes))
     assert isinstance(model.head, Head)
     before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.modules)
-    each = counts[0] - counts[1] - before
-    assert counts[0] - outside == before + each * len(every) > before
+    per_layer = counts[0] - counts[1] - before
+    assert counts[0] - outside == before + per_layer * len(every) > before
     assert counts[2] == outside

@@ -37,9 +37,9 @@ def test_a_pooling_without_the_prompt(folder, compile_tiny):
 def test_the_start_of_a_vector_is_a_vector(folder, compile_tiny):
     """For a model that was trained for it, fewer dimensions are the first ones, of length 1."""
     engine = Engine.load(compile_tiny(folder, choices=Choices(dimensions=(32,))))
-    whole = engine.embed(["hello"]).vectors[0]
+    full = engine.embed(["hello"]).vectors[0]
     short = engine.embed(["hello"], dimensions=32).vectors[0]
-    np.testing.assert_allclose(short, whole[:32] / np.linalg.norm(whole[:32]), atol=1e-6)
+    np.testing.assert_allclose(short, full[:32] / np.linalg.norm(full[:32]), atol=1e-6)
 
 
 def test_every_value_is_on_the_path_to_the_vector(folder, compile_tiny):
