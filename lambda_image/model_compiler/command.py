@@ -20,8 +20,8 @@ from model_compiler.artifact.together import put_together
 from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
+from model_compiler.files.folder import verify_files
 from model_compiler.files.models_file import TASKS, ModelEntry, ModelsFile
-from model_compiler.files.paths import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index, read_texts
 from model_compiler.inspection import inspect_model

@@ -24,7 +24,7 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
-from model_compiler.files.paths import files_in, linked_folder
+from model_compiler.files.folder import files_in, linked_folder
 from model_compiler.model.folder import (
     DOCUMENT_PROMPTS,
     MODULES_FILE,

@@ -11,7 +11,7 @@ import orjson
 
 from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
 from model_compiler.errors import SourceError
-from model_compiler.files.paths import file_sha256
+from model_compiler.files.folder import file_sha256
 from model_compiler.model.base import CompilerModel, Graph
 from model_compiler.source import LocalModel
 from model_compiler.source.catalog import CatalogEntry, recognize

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Self
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
 from model_compiler.files.config import ConfigFile, conversion, harmless, inner_path
-from model_compiler.files.folder import ConfigFolder
-from model_compiler.files.paths import file_sha256, files_in
+from model_compiler.files.folder import ConfigFolder, file_sha256, files_in
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts

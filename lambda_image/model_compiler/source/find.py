@@ -19,8 +19,13 @@ from huggingface_hub import HfApi, errors
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_PICKLE, ADAPTER_WEIGHTS
-from model_compiler.files.folder import ConfigFolder
-from model_compiler.files.paths import file_sha256, files_in, linked_folder, verify_files
+from model_compiler.files.folder import (
+    ConfigFolder,
+    file_sha256,
+    files_in,
+    linked_folder,
+    verify_files,
+)
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose
 from model_compiler.model.folder import SPARSE_HEAD, ModelFolder

@@ -15,7 +15,7 @@ from embedder.core.errors import ArtifactError
 from model_compiler.artifact import writer as artifact_writer
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import OutputError
-from model_compiler.files.paths import verify_files
+from model_compiler.files.folder import verify_files
 
 
 def write(output: Path, content: bytes = b"{}") -> None:

@@ -14,7 +14,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmptyInputError, InputTooLongError
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import CompilerError, SourceError
-from model_compiler.files.paths import verify_files
+from model_compiler.files.folder import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import ModelFolder
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, read_static_folder

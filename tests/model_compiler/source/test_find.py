@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
-from model_compiler.files.paths import file_sha256
+from model_compiler.files.folder import file_sha256
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import read_model_folder
