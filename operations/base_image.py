@@ -15,7 +15,7 @@ from tomlkit.exceptions import TOMLKitError
 from embedding_kit.programs import exit_with, python_version
 
 _ROOT = Path(__file__).parents[1]
-#: As in the Dockerfile.
+#: The tag of the Dockerfile.
 _TAG = "public.ecr.aws/lambda/python:$PYTHON-arm64"
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 
@@ -32,9 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
                 allowed = ", ".join(sorted(path.stem for path in file.parent.glob("*.toml")))
                 raise ValueError(f"there is no environment {name!r}; allowed: {allowed}")  # noqa: TRY301
         for name, file in files.items():
-            for table, old, new in pin(file):
+            for table, before, after in pin(file):
                 shown = name if table == "model" else f"{name}, [{table}]"
-                print(f"{shown}: {old or 'not pinned'} -> {'unchanged' if old == new else new}")
+                change = "unchanged" if before == after else after
+                print(f"{shown}: {before or 'not pinned'} -> {change}")
     except (ValueError, TOMLKitError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -55,18 +56,20 @@ def pin(file: Path) -> list[tuple[str, str | None, str]]:
     # The tables of models that have an image.
     for table in [name for name in ("model", "standby") if name in document]:
         model = document[table]
-        found = str(model.get("base_image", ""))
-        pinned = _PINNED.fullmatch(found)
-        if found and pinned is None:
-            raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
+        pinned_image = str(model.get("base_image", ""))
+        pinned = _PINNED.fullmatch(pinned_image)
+        if pinned_image and pinned is None:
+            raise ValueError(
+                f"{file.name}: base_image: found: {pinned_image}; allowed: IMAGE@sha256:..."
+            )
         # If the image has another Python since the last pin, its tag is another one.
         tag = pinned["tag"] if pinned else _TAG
         tag = re.sub(r"(?<=python:)(\$PYTHON|3\.\d+)(?=-|$)", python_version(), tag)
-        new = _digest(tag)
-        if f"{tag}@{new}" != found:
-            model["base_image"] = f"{tag}@{new}"
-        pins.append((table, pinned["digest"] if pinned else None, new))
-    if any(old != new for _, old, new in pins):
+        digest = _digest(tag)
+        if f"{tag}@{digest}" != pinned_image:
+            model["base_image"] = f"{tag}@{digest}"
+        pins.append((table, pinned["digest"] if pinned else None, digest))
+    if any(before != digest for _, before, digest in pins):
         file.write_text(tomlkit.dumps(document), encoding="utf-8")
     return pins
 

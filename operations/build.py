@@ -50,9 +50,9 @@ def _build(
 
     # Synth finds a model's folder on this machine.
     download_models(environment, session)
-    for other in others:
-        download_models(other, functools.partial(session_for, other))
-        check_accepts(other, environment)
+    for receiver in others:
+        download_models(receiver, functools.partial(session_for, receiver))
+        check_accepts(receiver, environment)
     with explained("AWS does not accept the credentials"):
         imports = preflight.IMPORT in cdk_options
         findings = preflight.before_deploy(session(), environment, imports=imports, builds=True)

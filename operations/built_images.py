@@ -59,21 +59,21 @@ def _run(command: list[str]) -> Path:
 
 def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:
     """Return the addresses of an assembly's images with their digests; the endpoint's first."""
-    place = read_address(session, environment)
+    address = read_address(session, environment)
     targets: dict[str, str] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         for entry in json.loads(manifest.read_text())["dockerImages"].values():
             target = entry["source"].get("dockerBuildTarget", "")
             for destination in entry["destinations"].values():
-                if destination["repositoryName"] == place.name:
+                if destination["repositoryName"] == address.name:
                     targets[destination["imageTag"]] = target
-    client = registry_client(session, place)
+    client = registry_client(session, address)
     images = []
     for tag in sorted(targets, key=lambda tag: (targets[tag], tag)):
-        (found,) = client.describe_images(repositoryName=place.name, imageIds=[{"imageTag": tag}])[
-            "imageDetails"
-        ]
-        images.append(f"{place.uri}@{found['imageDigest']}")
+        (details,) = client.describe_images(
+            repositoryName=address.name, imageIds=[{"imageTag": tag}]
+        )["imageDetails"]
+        images.append(f"{address.uri}@{details['imageDigest']}")
     return images
 
 
@@ -83,14 +83,16 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
     differences = [
         line
         for table, model in environment.models.items()
-        for line in min((compare_labels(each, model, table) for each in labels), key=len)
+        for line in min(
+            (compare_labels(own_labels, model, table) for own_labels in labels), key=len
+        )
     ]
     if built.standby and not environment.standby:
         differences.append(f"[standby] name: found: {built.standby.name}; allowed: not set")
-    needed, found = needed_targets(environment), needed_targets(built)
+    needed, available = needed_targets(environment), needed_targets(built)
     # An image that is not needed stays where it is. A zip without its artifact is another zip.
-    if not {*needed} <= {*found} or ("artifact" in found) != ("artifact" in needed):
-        differences.append(f"packages: found: {', '.join(found)}; allowed: {', '.join(needed)}")
+    if not {*needed} <= {*available} or ("artifact" in available) != ("artifact" in needed):
+        differences.append(f"packages: found: {', '.join(available)}; allowed: {', '.join(needed)}")
     if differences:
         lines = "\n  ".join(differences)
         raise EnvironmentFileError(

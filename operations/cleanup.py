@@ -30,9 +30,13 @@ from stacks.names import (
     repository_name,
 )
 
-#: In a list of stacks, after the name of one that the CDK's command does not know.
+#: The mark of a stack that the CDK's command does not know, in a list of stacks.
 _GONE = " (no longer in the file)"
-_KINDS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+_SCALING_KINDS = (
+    "DynamicScalingInSuspended",
+    "DynamicScalingOutSuspended",
+    "ScheduledScalingSuspended",
+)
 
 
 def end_provisioned_concurrency(
@@ -49,11 +53,11 @@ def end_provisioned_concurrency(
     # Active autoscaling would allocate the provisioned concurrency again.
     for target in _targets(scaling, deployed):
         _register(scaling, target, suspended=True)
-    which = {"FunctionName": deployed.function}
+    function = {"FunctionName": deployed.function}
     configs = "ProvisionedConcurrencyConfigs"
-    for config in list_all(client, "list_provisioned_concurrency_configs", configs, **which):
+    for config in list_all(client, "list_provisioned_concurrency_configs", configs, **function):
         arn = config["FunctionArn"]
-        client.delete_provisioned_concurrency_config(**which, Qualifier=arn.rpartition(":")[2])
+        client.delete_provisioned_concurrency_config(**function, Qualifier=arn.rpartition(":")[2])
         yield arn
 
 
@@ -71,10 +75,10 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
         if not any(target.get("SuspendedState", {}).values()):
             continue
         qualifier = target["ResourceId"].rpartition(":")[2]
-        which = {"FunctionName": deployed.function, "Qualifier": qualifier}
-        if answer_or_none(client.get_provisioned_concurrency_config, **which) is None:
+        alias = {"FunctionName": deployed.function, "Qualifier": qualifier}
+        if answer_or_none(client.get_provisioned_concurrency_config, **alias) is None:
             client.put_provisioned_concurrency_config(
-                **which, ProvisionedConcurrentExecutions=target["MinCapacity"]
+                **alias, ProvisionedConcurrentExecutions=target["MinCapacity"]
             )
         _register(scaling, target, suspended=False)
         yield target["ResourceId"]
@@ -129,17 +133,19 @@ def before_destroy(
     no.
     """
     stacks = DeployedStacks(session, environment)
-    asked = stacks.removed if only_removed else stacks.all
-    if protected := [stack for stack in asked if stack.is_protected]:
+    stacks_to_destroy = stacks.removed if only_removed else stacks.all
+    if protected := [stack for stack in stacks_to_destroy if stack.is_protected]:
         raise ValueError(_unprotect(environment, protected))
-    names = ", ".join(f"{stack.name}{_GONE if stack.is_removed else ''}" for stack in asked)
-    if only_removed and not asked:
+    names = ", ".join(
+        f"{stack.name}{_GONE if stack.is_removed else ''}" for stack in stacks_to_destroy
+    )
+    if only_removed and not stacks_to_destroy:
         print(f"no stack of {environment.name} is deployed that its file no longer has")
         return 0
-    what = names or f"{environment.name}, which has no stacks"
+    subject = names or f"{environment.name}, which has no stacks"
     if not only_removed and (deleted := " and ".join(_deleted_data(environment))):
-        what += f", and {deleted},"
-    if not force and not confirm(f"Destroy {what} in {stacks.place}?"):
+        subject += f", and {deleted},"
+    if not force and not confirm(f"Destroy {subject} in {stacks.place}?"):
         print("nothing was changed", file=sys.stderr)
         return 1
     for stack in stacks.removed:
@@ -155,14 +161,14 @@ def before_destroy(
 
 def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedStack]) -> str:
     """Describe how to turn off the termination protection of stacks."""
-    ways = [
+    commands = [
         "aws cloudformation update-termination-protection --no-enable-termination-protection "
         f"--stack-name {stack.name}"
         for stack in protected
         if stack.is_removed
     ]
-    if len(ways) < len(protected):
-        ways.insert(
+    if len(commands) < len(protected):
+        commands.insert(
             0,
             f"set termination_protection = false in {environment.file}, "
             f"scripts/deploy {environment.argument}",
@@ -170,7 +176,7 @@ def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedSta
     return (
         "no stack with termination protection can be deleted; found: "
         f"{', '.join(stack.name for stack in protected)}; nothing was changed. To turn it off: "
-        f"{'; '.join(ways)}"
+        f"{'; '.join(commands)}"
     )
 
 
@@ -229,8 +235,8 @@ def _deletes_vectors(environment: EnvironmentSettings) -> bool:
 
 
 def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
-    which = {"ServiceNamespace": "lambda"}
-    for target in list_all(client, "describe_scalable_targets", "ScalableTargets", **which):
+    service = {"ServiceNamespace": "lambda"}
+    for target in list_all(client, "describe_scalable_targets", "ScalableTargets", **service):
         if target["ResourceId"].startswith(f"function:{deployed.function}:"):
             yield target
 
@@ -240,7 +246,7 @@ def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
         ServiceNamespace="lambda",
         ResourceId=target["ResourceId"],
         ScalableDimension=target["ScalableDimension"],
-        SuspendedState=dict.fromkeys(_KINDS, suspended),
+        SuspendedState=dict.fromkeys(_SCALING_KINDS, suspended),
     )
 
 
@@ -257,11 +263,11 @@ def _print_what_stays(session: Session, environment: EnvironmentSettings) -> Non
     if has_bucket_stack(environment) and not environment.branch_of:
         account, region = environment.account or "ACCOUNT", environment.region or "REGION"
         name = artifact_bucket_name(environment.name, account=account, region=region)
-        first = "" if environment.account else ", with account and region in the environment's file"
+        hint = "" if environment.account else ", with account and region in the environment's file"
         print(
             f"the artifacts stay in the bucket {name}; to remove them:\n"
             f"  aws s3 rb --force s3://{name}\n"
-            f"to deploy the environment again with them{first}:\n"
+            f"to deploy the environment again with them{hint}:\n"
             f"  scripts/deploy {environment.argument} --import-existing-resources"
         )
     if not has_images and not artifact_in_s3(environment.model, environment.function):

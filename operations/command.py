@@ -65,10 +65,10 @@ def run_command(
         takes_cdk_options: Whether other options are accepted, for the CDK's command. The action
             finds them in `options.of_cdk`.
     """
-    options, others = parser.parse_known_args(arguments)
-    if others and not takes_cdk_options:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    options.of_cdk = others
+    options, cdk_options = parser.parse_known_args(arguments)
+    if cdk_options and not takes_cdk_options:
+        parser.error(f"unrecognized arguments: {' '.join(cdk_options)}")
+    options.of_cdk = cdk_options
     return report_errors(
         lambda: action(read_environment(options.environment), options),
         failure=failure.format(options.environment),

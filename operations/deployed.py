@@ -90,25 +90,25 @@ class Deployed:
         if not group:
             return None
         info = self.client("codedeploy").get_deployment_group(**group)["deploymentGroupInfo"]
-        last: str | None = info.get("lastSuccessfulDeployment", {}).get("deploymentId")
-        return last
+        deployment: str | None = info.get("lastSuccessfulDeployment", {}).get("deploymentId")
+        return deployment
 
     def _group(self) -> dict[str, str]:
         """Return the group that moves the alias; empty if fixed weights split its traffic."""
-        found = {
+        resources = {
             resource["ResourceType"]: resource["PhysicalResourceId"]
             for resource in self._resources()
         }
-        if "AWS::CodeDeploy::DeploymentGroup" not in found:
+        if "AWS::CodeDeploy::DeploymentGroup" not in resources:
             return {}
         return {
-            "applicationName": found["AWS::CodeDeploy::Application"],
-            "deploymentGroupName": found["AWS::CodeDeploy::DeploymentGroup"],
+            "applicationName": resources["AWS::CodeDeploy::Application"],
+            "deploymentGroupName": resources["AWS::CodeDeploy::DeploymentGroup"],
         }
 
     def _resources(self) -> Iterator[dict[str, str]]:
-        client, found = self.client("cloudformation"), "StackResourceSummaries"
-        return list_all(client, "list_stack_resources", found, StackName=self.stack)
+        client, key = self.client("cloudformation"), "StackResourceSummaries"
+        return list_all(client, "list_stack_resources", key, StackName=self.stack)
 
     def _version_of_alias(self) -> str:
         """Return the version that the stack's template gives to the alias."""
@@ -125,8 +125,8 @@ class Deployed:
 def traffic_shares(alias: Mapping[str, Any]) -> dict[str, float]:
     """Return the share of the requests by version; the alias's own version comes first."""
     routing = alias.get("RoutingConfig") or {}
-    others: dict[str, float] = routing.get("AdditionalVersionWeights", {})
-    return {alias["FunctionVersion"]: 1 - sum(others.values())} | others
+    weights: dict[str, float] = routing.get("AdditionalVersionWeights", {})
+    return {alias["FunctionVersion"]: 1 - sum(weights.values())} | weights
 
 
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
@@ -144,10 +144,10 @@ def status_and_outputs(
 ) -> tuple[str, dict[str, str]]:
     """Return the status and the outputs of a stack; both are empty without the stack."""
     client = session.create_client("cloudformation", region_name=environment.region)
-    found = answer_or_none(client.describe_stacks, StackName=name)
-    if found is None:
+    described = answer_or_none(client.describe_stacks, StackName=name)
+    if described is None:
         return "", {}
-    (stack,) = found["Stacks"]
+    (stack,) = described["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
     return stack["StackStatus"], outputs
 
@@ -160,9 +160,9 @@ def deleted_stacks(client: Any, name: str) -> list[str]:
     deleted = list_all(
         client, "list_stacks", "StackSummaries", StackStatusFilter=["DELETE_COMPLETE"]
     )
-    found = [stack for stack in deleted if stack["StackName"] == name]
-    found.sort(key=lambda stack: stack["CreationTime"], reverse=True)
-    return [stack["StackId"] for stack in found]
+    stacks = [stack for stack in deleted if stack["StackName"] == name]
+    stacks.sort(key=lambda stack: stack["CreationTime"], reverse=True)
+    return [stack["StackId"] for stack in stacks]
 
 
 def list_resources(client: Any, stack: str, kind: str) -> Iterator[str]:
@@ -177,8 +177,8 @@ def list_resources(client: Any, stack: str, kind: str) -> Iterator[str]:
 def list_events(client: Any, stack: str) -> Iterator[tuple[str, str, str]]:
     """Yield type, physical id and status of each event of a stack, by its id; "" if one is not."""
     for event in list_all(client, "describe_stack_events", "StackEvents", StackName=stack):
-        kind, physical = event.get("ResourceType", ""), event.get("PhysicalResourceId", "")
-        yield kind, physical, event.get("ResourceStatus", "")
+        resource_type, physical = event.get("ResourceType", ""), event.get("PhysicalResourceId", "")
+        yield resource_type, physical, event.get("ResourceStatus", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class DeployedStack:
     """A stack of an environment in CloudFormation."""
 
     name: str
-    #: As CloudFormation writes it.
+    #: The status as CloudFormation writes it.
     status: str
     #: Whether CloudFormation refuses to delete it.
     is_protected: bool
@@ -243,24 +243,27 @@ class DeployedStacks:
                 StackName=stack.name, WaiterConfig=_WAIT
             )
         except WaiterError as error:
-            (last,) = self._client.describe_stacks(StackName=stack.name)["Stacks"]
+            (stack_now,) = self._client.describe_stacks(StackName=stack.name)["Stacks"]
             raise ValueError(
-                f"{stack.name} was not deleted: {last['StackStatus']}, "
-                f"{last.get('StackStatusReason', 'no reason given')}; the same command tries again"
+                f"{stack.name} was not deleted: {stack_now['StackStatus']}, "
+                f"{stack_now.get('StackStatusReason', 'no reason given')}; the same command tries "
+                "again"
             ) from error
 
 
 def read_stacks(client: Any, environment: EnvironmentSettings) -> list[DeployedStack]:
     """Read the stacks of an environment from CloudFormation, each with its users before it."""
-    found = {stack["StackName"]: stack for stack in list_all(client, "describe_stacks", "Stacks")}
+    described = {
+        stack["StackName"]: stack for stack in list_all(client, "describe_stacks", "Stacks")
+    }
     return [
         DeployedStack(
             name,
-            status=found[name]["StackStatus"],
-            is_protected=found[name].get("EnableTerminationProtection", False),
+            status=described[name]["StackStatus"],
+            is_protected=described[name].get("EnableTerminationProtection", False),
             is_removed=not is_in_file,
         )
         for name, is_in_file in reversed(possible_stacks(environment).items())
         # A stack that has only a change set is not deployed.
-        if name in found and found[name]["StackStatus"] != "REVIEW_IN_PROGRESS"
+        if name in described and described[name]["StackStatus"] != "REVIEW_IN_PROGRESS"
     ]

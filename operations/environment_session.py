@@ -45,10 +45,10 @@ def session_for(
             f"{environment.account}, with --profile or AWS_PROFILE"
         )
     if changes and environment.account is None:
-        found = f"{file} names no account; the credentials are of {account}, in {region}"
+        text = f"{file} names no account; the credentials are of {account}, in {region}"
         if not (ask and sys.stdin.isatty()):
-            print(f"note: {found}", file=sys.stderr)
-        elif not confirm(f"{found}. Continue?"):
+            print(f"note: {text}", file=sys.stderr)
+        elif not confirm(f"{text}. Continue?"):
             raise EnvironmentFileError("nothing was changed")
     return session
 
@@ -125,8 +125,8 @@ def _partition(region: str) -> dict[str, str]:
     """Return botocore's description of the partition of a region."""
     for partition in Loader().load_data("partitions")["partitions"]:
         if re.match(partition["regionRegex"], region):
-            found: dict[str, str] = partition["outputs"]
-            return found
+            outputs: dict[str, str] = partition["outputs"]
+            return outputs
     raise ValueError(f"there is no region {region}; allowed: a region of AWS, such as us-east-1")
 
 
@@ -136,7 +136,7 @@ def bootstrap_client(
     """Return a client with a role's credentials; with the caller's own if it may not assume it."""
     role = bootstrap_role(purpose, account=account, region=region)
     try:
-        given = session.create_client("sts", region_name=region).assume_role(
+        credentials = session.create_client("sts", region_name=region).assume_role(
             RoleArn=role, RoleSessionName="embedding-kit"
         )["Credentials"]
     except ClientError:
@@ -144,7 +144,7 @@ def bootstrap_client(
     return session.create_client(
         service,
         region_name=region,
-        aws_access_key_id=given["AccessKeyId"],
-        aws_secret_access_key=given["SecretAccessKey"],
-        aws_session_token=given["SessionToken"],
+        aws_access_key_id=credentials["AccessKeyId"],
+        aws_secret_access_key=credentials["SecretAccessKey"],
+        aws_session_token=credentials["SessionToken"],
     )

@@ -25,31 +25,31 @@ def exchange_models(path: Path) -> None:
     text = _read(path)
     tables = _parse(text)
     names = {"model": "standby", "standby": "model"}
-    new = _HEADER.sub(lambda header: header[1] + names.get(header[2], header[2]), text)
-    wanted = {**tables, "model": tables["standby"], "standby": tables["model"]}
+    exchanged = _HEADER.sub(lambda header: header[1] + names.get(header[2], header[2]), text)
+    expected = {**tables, "model": tables["standby"], "standby": tables["model"]}
     by_hand = "to exchange the headers [model] and [standby] by hand, then the same command again"
-    _write(path, new, wanted, by_hand)
+    _write(path, exchanged, expected, by_hand)
 
 
 def remove_table(path: Path, name: str) -> None:
     """Remove a table, up to the comments before the next one."""
     text = _read(path)
-    wanted = {key: value for key, value in _parse(text).items() if key != name}
-    kept: list[str] = []
+    expected = {key: value for key, value in _parse(text).items() if key != name}
+    lines: list[str] = []
     #: The comments since the last value of the table: they may be about the next one.
-    last: list[str] = []
+    comments: list[str] = []
     inside = False
     for line in text.splitlines(keepends=True):
         header = _HEADER.match(line)
         if header:
             inside = header[2] == name
         if inside:
-            last = [*last, line] if line.strip()[:1] in {"", "#"} else []
+            comments = [*comments, line] if line.strip()[:1] in {"", "#"} else []
         else:
-            kept += [*last, line]
-            last = []
+            lines += [*comments, line]
+            comments = []
     by_hand = f"to take the table [{name}] out by hand, then the same command again"
-    _write(path, "".join([*kept, *last]), wanted, by_hand)
+    _write(path, "".join([*lines, *comments]), expected, by_hand)
 
 
 def _read(path: Path) -> str:
@@ -64,21 +64,21 @@ def _parse(text: str) -> dict[str, Any]:
     return tomllib.loads(text.removeprefix("\ufeff"))
 
 
-def _write(path: Path, text: str, wanted: dict[str, Any], by_hand: str) -> None:
-    """Replace the file in one step, if the text has what is wanted."""
+def _write(path: Path, text: str, expected: dict[str, Any], by_hand: str) -> None:
+    """Replace the file in one step, if the text has what is expected."""
     try:
-        found = _parse(text)
+        tables = _parse(text)
     except tomllib.TOMLDecodeError:
-        found = {}
-    if found != wanted:
+        tables = {}
+    if tables != expected:
         raise EnvironmentFileError(
             f"{_shown(path)}: only tables with headers of their own, such as [model], can be "
             f"edited; found: another form; allowed: {by_hand}; nothing was changed"
         )
-    new = path.with_name(f".{path.name}.new")
-    new.write_bytes(text.encode())
-    shutil.copymode(path, new)
-    new.replace(path)
+    rewritten = path.with_name(f".{path.name}.new")
+    rewritten.write_bytes(text.encode())
+    shutil.copymode(path, rewritten)
+    rewritten.replace(path)
 
 
 def _shown(path: Path) -> str:

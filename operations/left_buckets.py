@@ -51,8 +51,8 @@ def _left(
     skipped = {
         bucket: None
         for deleted in deleted_stacks(stacks, stack)[:deploys]
-        for kind, bucket, status in list_events(stacks, deleted)
-        if (kind, status) == (_BUCKET, "DELETE_SKIPPED")
+        for resource_type, bucket, status in list_events(stacks, deleted)
+        if (resource_type, status) == (_BUCKET, "DELETE_SKIPPED")
     }
     if not skipped:
         return []
@@ -67,8 +67,8 @@ def _left(
 def _empty(client: Any, bucket: str, owner: str) -> None:
     owned = {"Bucket": bucket, "ExpectedBucketOwner": owner}
     for page in client.get_paginator("list_object_versions").paginate(**owned):
-        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-        objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
+        versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in versions]
         if not objects:
             continue
         answer = client.delete_objects(**owned, Delete={"Objects": objects, "Quiet": True})

@@ -36,7 +36,7 @@ def logs_of_failure(session: Session, environment: EnvironmentSettings) -> Itera
         status = _status(stacks, stack)
         if "ROLLBACK" in status or "FAILED" in status:
             groups = (_groups(client, prefix) for prefix in prefixes)
-            yield from (max(found, key=found.__getitem__) for found in groups if found)
+            yield from (max(times, key=times.__getitem__) for times in groups if times)
 
 
 def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
@@ -46,11 +46,11 @@ def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iter
     """
     client = session.create_client("logs", region_name=environment.region)
     try:
-        left = _left(session, environment, client)
+        names = _left(session, environment, client)
     except ClientError as error:
         yield f"note: logs of earlier deploys may be left: {error}"
         return
-    for name in left:
+    for name in names:
         try:
             client.delete_log_group(logGroupName=name)
         except ClientError as error:
@@ -62,7 +62,7 @@ def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iter
 
 def _left(session: Session, environment: EnvironmentSettings, client: Any) -> list[str]:
     # The groups come before the stacks: one that another deploy makes meanwhile is not in the list.
-    found = [
+    names = [
         name
         for prefixes in _prefixes(environment).values()
         for prefix in prefixes
@@ -78,16 +78,18 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
     if environment.existing and environment.existing.log_group:
         # The file may name one that an earlier deploy has left.
         used.add(environment.existing.log_group)
-    left = [name for name in found if name not in used]
-    kept = function_logs(environment)
-    if environment.removal_policy == "retain" and any(name.startswith(kept) for name in left):
+    unused = [name for name in names if name not in used]
+    function_prefix = function_logs(environment)
+    if environment.removal_policy == "retain" and any(
+        name.startswith(function_prefix) for name in unused
+    ):
         failed = {
             name
             for stack in deleted_stacks(stacks, endpoint_stack_name(environment.name))
             for name in _if_never_complete(stacks, stack)
         }
-        left = [name for name in left if name in failed or not name.startswith(kept)]
-    return left
+        unused = [name for name in unused if name in failed or not name.startswith(function_prefix)]
+    return unused
 
 
 def _if_never_complete(client: Any, stack: str) -> set[str]:
@@ -95,25 +97,25 @@ def _if_never_complete(client: Any, stack: str) -> set[str]:
     events = list(list_events(client, stack))
     if any(physical == stack and status in _SUCCESSES for _, physical, status in events):
         return set()
-    return {physical for kind, physical, _ in events if kind == _LOG_GROUP}
+    return {physical for resource_type, physical, _ in events if resource_type == _LOG_GROUP}
 
 
 def _groups(client: Any, prefix: str) -> dict[str, int]:
     """Return when the log groups were made whose names begin so."""
-    found = list_all(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
-    return {group["logGroupName"]: group["creationTime"] for group in found}
+    groups = list_all(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    return {group["logGroupName"]: group["creationTime"] for group in groups}
 
 
 def _status(client: Any, stack: str) -> str:
     """Return the status of a stack; nothing without one."""
-    found = answer_or_none(client.describe_stacks, StackName=stack)
-    return str(found["Stacks"][0]["StackStatus"]) if found else ""
+    described = answer_or_none(client.describe_stacks, StackName=stack)
+    return str(described["Stacks"][0]["StackStatus"]) if described else ""
 
 
 def _prefixes(environment: EnvironmentSettings) -> dict[str, tuple[str, ...]]:
     """Return how the names of log groups begin, by the stack that makes them."""
-    parts = {
+    log_names = {
         endpoint_stack_name(environment.name): (_FUNCTION, _CHECK),
         server_stack_name(environment.name): (_TASKS,),
     }
-    return {stack: tuple(f"{stack}-{name}" for name in names) for stack, names in parts.items()}
+    return {stack: tuple(f"{stack}-{name}" for name in names) for stack, names in log_names.items()}

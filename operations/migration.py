@@ -523,7 +523,7 @@ def _unused(migration: Migration, *, only: str = "") -> PrunePlan:
     return PrunePlan(
         function=deployed.function,
         versions=[number for number, index in searched.items() if index in indexes],
-        place=read_address(session, environment),
+        address=read_address(session, environment),
         images=[],
         indexes=indexes,
     )

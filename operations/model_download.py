@@ -38,10 +38,10 @@ def download_models(environment: EnvironmentSettings, connect: Callable[[], Sess
     sources = [source for model in environment.models.values() for source in model.sources]
     # A reranker serves next to each model, and is read once.
     for folder in dict.fromkeys(source.folder for source in sources):
-        if folder and (place := s3_place(folder)):
+        if folder and (location := s3_place(folder)):
             with explained(f"the model of {environment.argument} cannot be read from S3"):
                 client = connect().create_client("s3", region_name=environment.region)
-                download(client, *place, folder)
+                download(client, *location, folder)
 
 
 def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
@@ -61,39 +61,39 @@ def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
     with (folder.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         listing = folder / LISTING
-        there = json.loads(listing.read_text("utf-8")) if listing.exists() else {}
-        if there == objects:
+        downloaded = json.loads(listing.read_text("utf-8")) if listing.exists() else {}
+        if downloaded == objects:
             return
-        parts = folder.with_name(f".{folder.name}.parts")
-        parts.mkdir(exist_ok=True)
+        cache = folder.with_name(f".{folder.name}.parts")
+        cache.mkdir(exist_ok=True)
         for name, etag in objects.items():
-            part = _part(parts, name, etag)
-            if part.exists():
+            cached = _part(cache, name, etag)
+            if cached.exists():
                 continue
-            if there.get(name) == etag:
-                os.link(folder / name, part)
+            if downloaded.get(name) == etag:
+                os.link(folder / name, cached)
             else:
                 print(f"downloading s3://{bucket}/{prefix}/{name}", file=sys.stderr)
-                _read(client, part, name, Bucket=bucket, Key=f"{prefix}/{name}", IfMatch=etag)
-        _assemble(folder, parts, objects)
+                _read(client, cached, name, Bucket=bucket, Key=f"{prefix}/{name}", IfMatch=etag)
+        _assemble(folder, cache, objects)
 
 
 def _objects(client: Any, bucket: str, prefix: str) -> dict[str, str]:
     """Return the ETag of each object by its name under the prefix."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
-    found = {}
+    etags = {}
     for page in pages:
-        for each in page.get("Contents", ()):
-            name = each["Key"].removeprefix(f"{prefix}/")
+        for item in page.get("Contents", ()):
+            name = item["Key"].removeprefix(f"{prefix}/")
             if name and not name.endswith("/"):  # The console's folders.
-                found[name] = each["ETag"]
-    for name in found:
+                etags[name] = item["ETag"]
+    for name in etags:
         if str(PurePosixPath(name)) != name or {"..", "."} & {*name.split("/")} or name == LISTING:
             raise ValueError(
                 f"s3://{bucket}/{prefix}: each object must have the path of a file in a folder; "
                 f"found: {name!r}"
             )
-    return found
+    return etags
 
 
 def _part(parts: Path, name: str, etag: str) -> Path:
@@ -114,12 +114,12 @@ def _read(client: Any, part: Path, name: str, **request: str) -> None:
 
 def _assemble(folder: Path, parts: Path, objects: Mapping[str, str]) -> None:
     """Put the objects in place of the folder's former files."""
-    new = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
+    assembled = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(assembled, ignore_errors=True)
     for name, etag in objects.items():
-        (new / name).parent.mkdir(parents=True, exist_ok=True)
-        os.link(_part(parts, name, etag), new / name)
-    (new / LISTING).write_text(json.dumps(objects, indent=1, sort_keys=True), "utf-8")
+        (assembled / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(_part(parts, name, etag), assembled / name)
+    (assembled / LISTING).write_text(json.dumps(objects, indent=1, sort_keys=True), "utf-8")
     shutil.rmtree(folder, ignore_errors=True)
-    new.rename(folder)
+    assembled.rename(folder)
     shutil.rmtree(parts)

@@ -44,18 +44,18 @@ def why_older(migration: Migration) -> tuple[str, str] | None:
         if "StandbyIndexArn" not in outputs:
             return None
         index = outputs["StandbyIndexArn"].rpartition("/")[2]
-        found = f"it has no [standby], whose index {index} is kept up to date"
-        return found, f"the file with [standby], or {command} finish, which ends that"
-    old, new = migration.old, migration.new
+        rule = f"it has no [standby], whose index {index} is kept up to date"
+        return rule, f"the file with [standby], or {command} finish, which ends that"
+    earlier, later = migration.old, migration.new
     if migration.is_exchanged:
-        if not new.index or old.index:
+        if not later.index or earlier.index:
             return None
         # It would get another index, without vectors.
-        found = f"[standby] is above [model], as after a switch, and {old} is not deployed"
+        rule = f"[standby] is above [model], as after a switch, and {earlier} is not deployed"
         begins = "or [standby] below [model] to begin a migration"
-        return found, f"the file without [standby], as {command} finish leaves it, {begins}"
-    if not new.index or set(migration.shares()) != {new.index}:
+        return rule, f"the file without [standby], as {command} finish leaves it, {begins}"
+    if not later.index or set(migration.shares()) != {later.index}:
         return None
-    found = f"{new} of [standby] answers all requests, and {old} would again"
+    rule = f"{later} of [standby] answers all requests, and {earlier} would again"
     after = f"the file as {command} switch or finish leaves it"
-    return found, f"{after}; to go back, that file and {command} back"
+    return rule, f"{after}; to go back, that file and {command} back"

@@ -46,7 +46,7 @@ from stacks.names import (
 #: The file of a zip that has its labels.
 _FILE = "embedding-kit.json"
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
-_PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
+_ACCOUNT_AND_REGION = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
 _CHUNK = 1 << 20
 #: What Lambda runs: one image. An index of images is not accepted.
 _MANIFESTS = (
@@ -108,9 +108,9 @@ def read_address(session: Session, environment: EnvironmentSettings) -> Reposito
     return RepositoryAddress(account=account, region=region, name=image_repository(environment))
 
 
-def package_bucket(environment: EnvironmentSettings, place: RepositoryAddress) -> str:
+def package_bucket(environment: EnvironmentSettings, address: RepositoryAddress) -> str:
     """Return the bucket to which the endpoint's stack of an environment publishes its zips."""
-    account, region = place.account, place.region
+    account, region = address.account, address.region
     if artifact_in_s3(environment.model, environment.function):
         return artifact_bucket(environment, account=account, region=region)
     return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"
@@ -135,19 +135,19 @@ class Image:
 class ImageRepository:
     """A repository of ECR, with the role that publishes images: see `bootstrap_client`."""
 
-    def __init__(self, session: Session, place: RepositoryAddress) -> None:
+    def __init__(self, session: Session, address: RepositoryAddress) -> None:
         """Get a token of the registry, and connect."""
-        self.place = place
+        self.address = address
         try:
-            client = registry_client(session, place)
+            client = registry_client(session, address)
             (data,) = client.get_authorization_token()["authorizationData"]
         except (BotoCoreError, ClientError) as error:
-            raise ValueError(f"no access to the registry of {place.uri}: {error}") from None
+            raise ValueError(f"no access to the registry of {address.uri}: {error}") from None
         # The endpoint is the caller's own registry's, and the token holds for all that it may use.
-        url = re.sub(r"^https://[0-9]{12}\.", f"https://{place.account}.", data["proxyEndpoint"])
+        url = re.sub(r"^https://[0-9]{12}\.", f"https://{address.account}.", data["proxyEndpoint"])
         authorization = f"Basic {data['authorizationToken']}"
         self._client = httpx2.Client(
-            base_url=f"{url}/v2/{place.name}/",
+            base_url=f"{url}/v2/{address.name}/",
             # Without an encoding, the content is the bytes that the digest is of.
             headers={"Authorization": authorization, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(60),
@@ -164,11 +164,11 @@ class ImageRepository:
         self._check(answer)
         manifest, media_type = answer.content, answer.headers["content-type"]
         if f"sha256:{hashlib.sha256(manifest).hexdigest()}" != digest:
-            raise ValueError(f"{self.place.uri} answered {digest} with other content")
+            raise ValueError(f"{self.address.uri} answered {digest} with other content")
         if media_type not in _MANIFESTS:
             raise ValueError(
-                f"{self.place.uri}@{digest}: Lambda runs no index of images; found: {media_type}; "
-                "allowed: an image as `scripts/build` makes it"
+                f"{self.address.uri}@{digest}: Lambda runs no index of images; found: "
+                f"{media_type}; allowed: an image as `scripts/build` makes it"
             )
         config = self._send("GET", f"blobs/{json.loads(manifest)['config']['digest']}")
         self._check(config)
@@ -217,7 +217,7 @@ class ImageRepository:
                 sent = self._client.patch(location, content=content, headers=_BYTES)
         except httpx2.TransportError as error:
             raise ValueError(
-                f"the copy from {source.place.uri} to {self.place.uri} broke off: {error}; the "
+                f"the copy from {source.address.uri} to {self.address.uri} broke off: {error}; the "
                 "same command continues it"
             ) from None
         self._check(sent)
@@ -229,22 +229,22 @@ class ImageRepository:
         try:
             return self._client.request(method, path, **options)
         except httpx2.TransportError as error:
-            raise ValueError(f"{self.place.uri} could not be reached: {error}") from None
+            raise ValueError(f"{self.address.uri} could not be reached: {error}") from None
 
     def _check(self, answer: httpx2.Response) -> None:
         if answer.is_success:
             return
         answer.read()
         raise ValueError(
-            f"{self.place.uri} answers {answer.request.method} with {answer.status_code}: "
+            f"{self.address.uri} answers {answer.request.method} with {answer.status_code}: "
             f"{answer.text[:300] or 'no text'}"
         )
 
 
-def registry_client(session: Session, place: RepositoryAddress) -> Any:
+def registry_client(session: Session, address: RepositoryAddress) -> Any:
     """Return ECR's client with the role that publishes images: see `bootstrap_client`."""
     return bootstrap_client(
-        session, "ecr", "image-publishing", account=place.account, region=place.region
+        session, "ecr", "image-publishing", account=address.account, region=address.region
     )
 
 
@@ -262,8 +262,8 @@ def write_labeled(archive: Path, labels: Mapping[str, str], to: Path) -> None:
 def read_labels(archive: Path) -> dict[str, str]:
     """Return the labels of a zip; none if it has no labels."""
     try:
-        with zipfile.ZipFile(archive) as found:
-            return dict(json.loads(found.read(_FILE)))
+        with zipfile.ZipFile(archive) as zip_file:
+            return dict(json.loads(zip_file.read(_FILE)))
     except KeyError:
         return {}
     except zipfile.BadZipFile as error:
@@ -280,11 +280,11 @@ class PackageBucket:
         """Connect to a bucket by its name."""
         self.name = name
         self._owner: dict[str, str] = {}
-        place = _PLACE.fullmatch(name)
-        if place is None:
+        owner = _ACCOUNT_AND_REGION.fullmatch(name)
+        if owner is None:
             self._client: Any = session.create_client("s3")
             return
-        account, region = place["account"], place["region"]
+        account, region = owner["account"], owner["region"]
         self._client = bootstrap_client(
             session, "s3", "file-publishing", account=account, region=region
         )
@@ -299,15 +299,15 @@ class PackageBucket:
     def read(self, key: str, digest: str, file: Path) -> None:
         """Download an object, and check its digest."""
         answer = self._client.get_object(Bucket=self.name, Key=key, **self._owner)
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         with file.open("wb") as output:
             for chunk in answer["Body"].iter_chunks(_CHUNK):
-                found.update(chunk)
+                sha256.update(chunk)
                 output.write(chunk)
-        if f"sha256:{found.hexdigest()}" != digest:
+        if f"sha256:{sha256.hexdigest()}" != digest:
             raise ValueError(
                 f"s3://{self.name}/{key} has other content than its name says; found: "
-                f"sha256:{found.hexdigest()}; allowed: {digest}"
+                f"sha256:{sha256.hexdigest()}; allowed: {digest}"
             )
 
     def write(self, key: str, file: Path) -> None:

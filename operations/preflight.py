@@ -132,8 +132,8 @@ def _stacks(
         if reason:
             yield Finding(reason, stops=True)
     if endpoint_stack_name(environment.name) in stacks:
-        found = chain(_package(session, environment), check_role_change(session, environment))
-        yield from _readable("the deployed function", found)
+        of_function = chain(_package(session, environment), check_role_change(session, environment))
+        yield from _readable("the deployed function", of_function)
     # With the account in its file, the template has the bucket's name in plain text.
     imports_bucket = imports and environment.account is not None
     has_bucket = artifact_stack_name(environment.name) in stacks
@@ -203,19 +203,19 @@ def _log_role(
 ) -> Iterator[Finding]:
     """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
     client = session.create_client("apigateway", region_name=environment.region)
-    found = client.get_account().get("cloudwatchRoleArn")
+    role = client.get_account().get("cloudwatchRoleArn")
     stack = front_stack_name(environment.name)
-    if not front.manage_log_role and not found:
+    if not front.manage_log_role and not role:
         yield Finding(
             "API Gateway has no role for logs in this account and region, so the API's stage "
             "cannot be created; found: none; allowed: manage_log_role = true under [front] in one "
             "environment of the account and region, or a role in API Gateway's settings",
             stops=True,
         )
-    elif front.manage_log_role and found and generated_prefix(stack) not in found:
+    elif front.manage_log_role and role and generated_prefix(stack) not in role:
         yield Finding(
             "manage_log_role replaces the role for API Gateway's logs that this account and "
-            f"region have, {found}: remove manage_log_role to keep it"
+            f"region have, {role}: remove manage_log_role to keep it"
         )
 
 
@@ -230,14 +230,15 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
         if resource["Type"] == "AWS::Lambda::Function"
     }
     # The function of an image has no handler: the image has a command.
-    found = "zip" if contract().handlers["endpoint"] in handlers else "image"
-    wanted = environment.function.package
-    if found != wanted:
+    deployed_package = "zip" if contract().handlers["endpoint"] in handlers else "image"
+    package = environment.function.package
+    if deployed_package != package:
         yield Finding(
-            f"AWS changes no function from {found} to {wanted}, and an alias has one function: the "
-            f'URL and the callers\' permissions would be lost; found: package = "{wanted}", '
-            f'deployed: "{found}"; allowed: package = "{found}", or a second environment with '
-            f'package = "{wanted}" next to it, to which callers move (docs/operations.md)',
+            f"AWS changes no function from {deployed_package} to {package}, and an alias has one "
+            "function: the URL and the callers' permissions would be lost; found: package = "
+            f'"{package}", deployed: "{deployed_package}"; allowed: package = '
+            f'"{deployed_package}", or a second environment with package = "{package}" next '
+            "to it, to which callers move (docs/operations.md)",
             stops=True,
         )
 
@@ -245,21 +246,21 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
 def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     account = read_account(session, environment)
     client = session.create_client("s3", region_name=environment.region)
-    place = {"account": account, "region": client.meta.region_name}
-    name = artifact_bucket_name(environment.name, **place)
+    owner = {"account": account, "region": client.meta.region_name}
+    name = artifact_bucket_name(environment.name, **owner)
     if answer_or_none(client.head_bucket, Bucket=name) is None:
         return
     file = environment.file
-    first = (
+    settings_first = (
         ""
         if environment.account
-        else f'set account = "{place["account"]}" and region = "{place["region"]}" in {file}, '
+        else f'set account = "{owner["account"]}" and region = "{owner["region"]}" in {file}, '
         "because CloudFormation imports a bucket only by a name in plain text, and run "
     )
     yield Finding(
         f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
-        f"To use it again: {first}scripts/deploy {environment.argument} {IMPORT}. To deploy "
-        f"with a new one: aws s3 rb --force s3://{name}",
+        f"To use it again: {settings_first}scripts/deploy {environment.argument} {IMPORT}. To "
+        f"deploy with a new one: aws s3 rb --force s3://{name}",
         stops=True,
     )
 
@@ -276,10 +277,10 @@ def _repository(
         return
     name = repository_name(environment.name)
     client = session.create_client("ecr", region_name=environment.region)
-    found = answer_or_none(client.describe_repositories, repositoryNames=[name])
-    if found is None and stack:
+    repository = answer_or_none(client.describe_repositories, repositoryNames=[name])
+    if repository is None and stack:
         yield _missing_repository(environment, stack)
-    if found and stack is None:
+    if repository and stack is None:
         yield Finding(
             f"the image repository {name} exists and belongs to no stack, as after a destroy "
             f"that retained it. To use it again: scripts/deploy {environment.argument} {IMPORT}",
@@ -350,8 +351,8 @@ def _check_repository_key(
     answer = answer_or_none(client.describe_repositories, repositoryNames=[name])
     if answer is None:
         return
-    (found,) = answer["repositories"]
-    encryption = found.get("encryptionConfiguration", {})
+    (repository,) = answer["repositories"]
+    encryption = repository.get("encryptionConfiguration", {})
     if encryption.get("kmsKey") != key:
         has = encryption.get("kmsKey") or encryption.get("encryptionType", "AES256")
         yield Finding(
@@ -368,7 +369,9 @@ def unnamed(policy: str, needed: Sequence[Mapping[str, Any]]) -> list[Mapping[st
     Actions and conditions are not compared: AWS does that, and reports what it refuses.
     """
     statements = json.loads(policy).get("Statement", [])
-    named = json.dumps([one.get("Principal") for one in statements if one["Effect"] == "Allow"])
+    named = json.dumps(
+        [granted.get("Principal") for granted in statements if granted["Effect"] == "Allow"]
+    )
     return [
         statement
         for statement in needed
@@ -410,18 +413,21 @@ def check_role_change(session: Session, environment: EnvironmentSettings) -> Ite
     answer = client.get_function_configuration(
         FunctionName=deployed.function, Qualifier=deployed.alias
     )
-    found = answer["Role"].partition(":role/")[2]
-    wanted = environment.existing.role if environment.existing else None
+    deployed_role = answer["Role"].partition(":role/")[2]
+    file_role = environment.existing.role if environment.existing else None
     path = (environment.roles.path if environment.roles else None) or "/"
     changes = (
-        found != wanted if wanted else f"/{found.rpartition('/')[0]}/".replace("//", "/") != path
+        deployed_role != file_role
+        if file_role
+        else f"/{deployed_role.rpartition('/')[0]}/".replace("//", "/") != path
     )
     if changes:
         yield Finding(
             "two versions that share an alias must have the same execution role; found: the role "
-            f"{found} of the deployed version, and {wanted or f'a new one in {path}'} in the "
-            'file; allowed: [release] kind = "all-at-once" for this deploy, without provisioned '
-            "concurrency and weights, or the same role (docs/releases.md#another-execution-role)",
+            f"{deployed_role} of the deployed version, and {file_role or f'a new one in {path}'} "
+            'in the file; allowed: [release] kind = "all-at-once" for this deploy, without '
+            "provisioned concurrency and weights, or the same role "
+            "(docs/releases.md#another-execution-role)",
             stops=True,
         )
 
@@ -449,11 +455,11 @@ def _refused(
     partition = identity["Arn"].split(":")[1]
     account = environment.account or identity["Account"]
     groups = f"arn:{partition}:logs:{sts.meta.region_name}:{account}:log-group"
-    asked = [(_TRACES, "*")] if environment.observability.tracing else []
+    permissions = [(_TRACES, "*")] if environment.observability.tracing else []
     if log_group:
-        asked.append((_LOGS, f"{groups}:{log_group}:*"))
+        permissions.append((_LOGS, f"{groups}:{log_group}:*"))
     client = session.create_client("iam", region_name=environment.region)
-    for actions, resource in asked:
+    for actions, resource in permissions:
         results = client.simulate_principal_policy(
             PolicySourceArn=f"arn:{partition}:iam::{account}:role/{role}",
             ActionNames=list(actions),

@@ -60,17 +60,17 @@ def promote_zip(
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
     digest, where = zip_reference(given[0])
     own = PackageBucket(session, package_bucket(environment, read_address(session, environment)))
-    other = [] if isinstance(where, Path) else [PackageBucket(session, where)]
+    sources = [] if isinstance(where, Path) else [PackageBucket(session, where)]
     with tempfile.TemporaryDirectory(prefix="promote-") as name:
-        source = _Source([own, *other], where if isinstance(where, Path) else None, Path(name))
+        source = _Source([own, *sources], where if isinstance(where, Path) else None, Path(name))
         archive = source.get(zip_key(digest), digest)
         artifact = _accept_zip(digest, read_labels(archive), environment)
         keys = {digest: zip_key(digest)} | ({artifact: artifact_key(artifact)} if artifact else {})
-        for each, key in keys.items():
+        for content, key in keys.items():
             if check:
                 source.find(key)
             elif not own.has(key):
-                file = source.get(key, each)
+                file = source.get(key, content)
                 own.write(key, file)
                 size = file.stat().st_size / 1e6
                 print(f"{key} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
@@ -79,22 +79,22 @@ def promote_zip(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a zip and its artifact may be: next to each other."""
+    """Buckets and a folder that may have a zip, and its artifact next to it."""
 
     buckets: Sequence[PackageBucket]
     #: The zip, if it is a file of this machine.
-    given: Path | None
+    local_zip: Path | None
     #: Where a download goes.
     folder: Path
 
     def find(self, key: str) -> PackageBucket | Path:
         """Return the bucket or the file that has a key."""
         looked = [f"s3://{bucket.name}" for bucket in self.buckets]
-        if self.given:
-            file = self.given if key.endswith(".zip") else self.given.parent / key
+        if self.local_zip:
+            file = self.local_zip if key.endswith(".zip") else self.local_zip.parent / key
             if file.is_file():
                 return file
-            looked.append(str(self.given.parent))
+            looked.append(str(self.local_zip.parent))
         for bucket in self.buckets:
             if bucket.has(key):
                 return bucket
@@ -105,15 +105,15 @@ class _Source:
 
     def get(self, key: str, digest: str) -> Path:
         """Return a file with the content of a key."""
-        found = self.find(key)
-        if isinstance(found, Path):
-            content = file_digest(found)
+        location = self.find(key)
+        if isinstance(location, Path):
+            content = file_digest(location)
             if content != digest:
-                raise ValueError(f"--image: {found}: found: {content}; allowed: {digest}")
-            return found
+                raise ValueError(f"--image: {location}: found: {content}; allowed: {digest}")
+            return location
         file = self.folder / digest.removeprefix("sha256:")
         if not file.exists():
-            found.read(key, digest, file)
+            location.read(key, digest, file)
         return file
 
 
@@ -124,12 +124,12 @@ def _accept_zip(
     _target("a zip", digest, labels)
     artifact = labels.get(f"{LABEL}artifact")
     differences = compare_labels(dict(labels), environment.model)
-    found, allowed = (
-        "s3" if there else "package"
-        for there in (artifact, "artifact" in needed_targets(environment))
+    source, allowed = (
+        "s3" if in_s3 else "package"
+        for in_s3 in (artifact, "artifact" in needed_targets(environment))
     )
-    if found != allowed:
-        differences.append(f"[function] artifact: found: {found}; allowed: {allowed}")
+    if source != allowed:
+        differences.append(f"[function] artifact: found: {source}; allowed: {allowed}")
     if differences:
         raise _refusal("zip", digest, environment, differences)
     return artifact
@@ -167,7 +167,7 @@ class Reference:
     """An image by its digest, and the repository that has it."""
 
     digest: str
-    place: RepositoryAddress
+    address: RepositoryAddress
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
@@ -178,8 +178,8 @@ class Reference:
                 f"--image: found: {text}; allowed: an image as `scripts/build` prints it: "
                 "ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:..."
             )
-        found = match.groupdict()
-        return cls(digest=found.pop("digest"), place=RepositoryAddress(**found))
+        fields = match.groupdict()
+        return cls(digest=fields.pop("digest"), address=RepositoryAddress(**fields))
 
 
 def images_context(
@@ -213,26 +213,26 @@ def promote(
     with ExitStack() as stack:
         repositories: dict[RepositoryAddress, ImageRepository] = {}
 
-        def connect(place: RepositoryAddress) -> ImageRepository:
-            if place not in repositories:
-                repositories[place] = ImageRepository(session, place)
-                stack.callback(repositories[place].close)
-            return repositories[place]
+        def connect(address: RepositoryAddress) -> ImageRepository:
+            if address not in repositories:
+                repositories[address] = ImageRepository(session, address)
+                stack.callback(repositories[address].close)
+            return repositories[address]
 
         accepted: dict[str, tuple[Image, ImageRepository]] = {}
         for reference in references:
             # The environment's own copy comes first: the other repository may have lost the image.
-            for place in (own, reference.place):
-                image = connect(place).find(reference.digest)
+            for address in (own, reference.address):
+                image = connect(address).find(reference.digest)
                 if image:
                     break
             else:
                 raise ValueError(
                     f"--image: there is no image {reference.digest}; looked in: {own.uri}, "
-                    f"{reference.place.uri}; allowed: an image of `scripts/build`"
+                    f"{reference.address.uri}; allowed: an image of `scripts/build`"
                 )
             target = _accept(image, environment, accepted)
-            accepted[target] = (image, repositories[place])
+            accepted[target] = (image, repositories[address])
         needed = needed_targets(environment)
         if missing := [target for target in needed if target not in accepted]:
             raise ValueError(
@@ -251,13 +251,13 @@ def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[st
     target = _target("an image", image.digest, image.labels)
     differences = []
     for table, model in environment.models.items():
-        found = compare_labels(image.labels, model, table)
+        model_differences = compare_labels(image.labels, model, table)
         name = f"{STANDBY if table == 'standby' else ''}{target}"
-        if not found and name in accepted:
+        if not model_differences and name in accepted:
             raise ValueError(f"--image {image.digest}: found: two images of the target {name}")
-        if not found:
+        if not model_differences:
             return name
-        differences += found
+        differences += model_differences
     raise _refusal("image", image.digest, environment, differences)
 
 
@@ -268,4 +268,4 @@ def _copy(image: Image, source: ImageRepository, own: ImageRepository) -> None:
         return
     size = sum(own.copy(image, source=source, tag=tag))
     if size:
-        print(f"{image.digest} copied to {own.place.uri}: {size / 1e6:.0f} MB", file=sys.stderr)
+        print(f"{image.digest} copied to {own.address.uri}: {size / 1e6:.0f} MB", file=sys.stderr)

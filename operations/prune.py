@@ -42,13 +42,13 @@ class PrunePlan:
 
     function: str
     versions: list[str]
-    place: RepositoryAddress
+    address: RepositoryAddress
     images: list[str]
     indexes: list[str]
 
     def __str__(self) -> str:
         versions = [f"version {version} of {self.function}" for version in self.versions]
-        images = [f"image {self.place.name}@{digest}" for digest in self.images]
+        images = [f"image {self.address.name}@{digest}" for digest in self.images]
         indexes = [f"index {arn} with its vectors" for arn in self.indexes]
         return "\n".join(versions + images + indexes) or "nothing"
 
@@ -75,7 +75,7 @@ def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> Non
         raise ValueError(f"--keep: found: {options.keep}; allowed: 1 or more")
     session = session_for(environment)
     plan = make_plan(session, environment, keep=options.keep)
-    where = f"in {plan.place.account}, {plan.place.region}"
+    where = f"in {plan.address.account}, {plan.address.region}"
     print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
     if options.yes:
         prune(session, environment, plan)
@@ -94,18 +94,22 @@ def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) 
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
     _require_rest(deployed)
     versions = _unused_versions(deployed, keep=keep)
-    place = read_address(session, environment)
+    address = read_address(session, environment)
     gone = {(deployed.function, version) for version in versions}
     existing = environment.existing
     # Others may use the images of a repository that is not the kit's.
     is_shared = existing is not None and existing.repository is not None
-    images = [] if is_shared else _unused_images(session, place, gone=gone, keep=keep)
+    images = [] if is_shared else _unused_images(session, address, gone=gone, keep=keep)
     indexes = []
     if environment.index and environment.removal_policy == "destroy":
         store = find_store(session, environment)
         indexes = unused_indexes(session, store, gone=gone) if store else []
     return PrunePlan(
-        function=deployed.function, versions=versions, place=place, images=images, indexes=indexes
+        function=deployed.function,
+        versions=versions,
+        address=address,
+        images=images,
+        indexes=indexes,
     )
 
 
@@ -120,7 +124,7 @@ def prune(session: Session, environment: EnvironmentSettings, plan: PrunePlan) -
     client = session.create_client("ecr", region_name=environment.region)
     for start in range(0, len(plan.images), _IMAGES):
         answer = client.batch_delete_image(
-            repositoryName=plan.place.name,
+            repositoryName=plan.address.name,
             imageIds=[{"imageDigest": digest} for digest in plan.images[start : start + _IMAGES]],
         )
         refused = [
@@ -143,8 +147,8 @@ def _require_rest(deployed: Deployed) -> None:
 def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
     client, experiment = deployed.client("lambda"), deployed.environment.experiment
     served = deployed.read_alias()["FunctionVersion"]
-    found = {version["Version"] for version in list_versions(client, deployed.function)}
-    numbers = sorted(found - {"$LATEST"}, key=int)
+    published = {version["Version"] for version in list_versions(client, deployed.function)}
+    numbers = sorted(published - {"$LATEST"}, key=int)
     used = set(numbers[-keep:])
     for alias in list_all(client, "list_aliases", "Aliases", FunctionName=deployed.function):
         used |= traffic_shares(alias).keys()
@@ -161,22 +165,22 @@ def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
 
 
 def _unused_images(
-    session: Session, place: RepositoryAddress, *, gone: set[tuple[str, str]], keep: int
+    session: Session, address: RepositoryAddress, *, gone: set[tuple[str, str]], keep: int
 ) -> list[str]:
-    client = session.create_client("ecr", region_name=place.region)
-    found = list_all(client, "describe_images", "imageDetails", repositoryName=place.name)
-    images: list[dict[str, Any]] = answer_or_none(lambda: list(found)) or []
+    client = session.create_client("ecr", region_name=address.region)
+    pages = list_all(client, "describe_images", "imageDetails", repositoryName=address.name)
+    images: list[dict[str, Any]] = answer_or_none(lambda: list(pages)) or []
     images.sort(key=lambda image: image["imagePushedAt"])
     tasks = [
         container["image"]
-        for definition in task_definitions(session, place.region)
+        for definition in task_definitions(session, address.region)
         for container in definition["containerDefinitions"]
     ]
     # An address ends with a digest or with a tag.
     used = {
-        uri.removeprefix(place.uri)[1:]
-        for uri in (*_function_images(session, place, gone), *tasks)
-        if uri.startswith((f"{place.uri}@", f"{place.uri}:"))
+        uri.removeprefix(address.uri)[1:]
+        for uri in (*_function_images(session, address, gone), *tasks)
+        if uri.startswith((f"{address.uri}@", f"{address.uri}:"))
     }
     return [
         image["imageDigest"]
@@ -186,11 +190,11 @@ def _unused_images(
 
 
 def _function_images(
-    session: Session, place: RepositoryAddress, gone: set[tuple[str, str]]
+    session: Session, address: RepositoryAddress, gone: set[tuple[str, str]]
 ) -> Iterator[str]:
     """Yield the images of all versions of all functions, without those to be deleted."""
-    client = session.create_client("lambda", region_name=place.region)
-    for version in function_versions(session, place.region, gone=gone):
+    client = session.create_client("lambda", region_name=address.region)
+    for version in function_versions(session, address.region, gone=gone):
         if version.get("PackageType") == "Image":
             code = client.get_function(
                 FunctionName=version["FunctionName"], Qualifier=version["Version"]

@@ -41,8 +41,8 @@ class TrafficWeights:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/reset-traffic", __doc__)
-    told = "the version that gets all requests; the one with most of them by default"
-    parser.add_argument("--version", help=told)
+    text = "the version that gets all requests; the one with most of them by default"
+    parser.add_argument("--version", help=text)
     return run_command(parser, _clear, arguments, failure="the weights of {}")
 
 
@@ -70,19 +70,21 @@ def clear_weights(
             f"{weights}, and {running} is running; wait until it ends, or stop it; "
             "nothing was changed"
         )
-    kept = version or weights.favorite
-    if kept not in weights.shares:
+    chosen = version or weights.favorite
+    if chosen not in weights.shares:
         allowed = " or ".join(weights.shares)
-        raise ValueError(f"--version: found: {kept}; allowed: {allowed}, to which the alias routes")
+        raise ValueError(
+            f"--version: found: {chosen}; allowed: {allowed}, to which the alias routes"
+        )
     deployed.client("lambda").update_alias(
         FunctionName=deployed.function,
         Name=deployed.alias,
-        FunctionVersion=kept,
+        FunctionVersion=chosen,
         RoutingConfig={"AdditionalVersionWeights": {}},
         # AWS refuses this if the alias has changed since it was read.
         RevisionId=weights.revision,
     )
-    return f"{weights}; now version {kept} gets all of it"
+    return f"{weights}; now version {chosen} gets all of it"
 
 
 def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> TrafficWeights | None:

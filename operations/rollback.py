@@ -55,8 +55,8 @@ _WARM_STARTS = 3
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/rollback", __doc__)
-    told = "the version that gets all requests; the one before by default"
-    parser.add_argument("--version", help=told)
+    text = "the version that gets all requests; the one before by default"
+    parser.add_argument("--version", help=text)
     return run_command(parser, _roll_back, arguments, failure="{} was not rolled back")
 
 
@@ -149,21 +149,21 @@ def _after_update(deployed: Deployed) -> Deployed:
     ending = {_UPDATING, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
     if deployed.status in ending:
         print("the stack's update is ending; waiting for it ...", flush=True)
-    found: Deployed | None = deployed
-    while found is not None and found.status in ending:
+    current: Deployed | None = deployed
+    while current is not None and current.status in ending:
         time.sleep(_DELAY)
-        found = find_deployed(deployed.session, deployed.environment)
-    if found is None:
+        current = find_deployed(deployed.session, deployed.environment)
+    if current is None:
         raise ValueError(f"{deployed.environment.name} was deleted meanwhile; nothing was changed")
-    return found
+    return current
 
 
 def _alias(template: dict[str, Any]) -> dict[str, Any]:
     """Return the alias that CodeDeploy moves."""
     for resource in template["Resources"].values():
         if "CodeDeployLambdaAliasUpdate" in resource.get("UpdatePolicy", {}):
-            found: dict[str, Any] = resource
-            return found
+            alias: dict[str, Any] = resource
+            return alias
     raise ValueError(
         "CodeDeploy does not move this alias; found: an experiment by weights; allowed: "
         "to take [experiment] out and deploy, which gives all requests to one version"
@@ -178,18 +178,18 @@ def version_before(deployed: Deployed, served: str) -> str | None:
     Raises:
         ValueError: No release has replaced a version, or the alias was changed by other means.
     """
-    client, last = deployed.client("codedeploy"), deployed.last_successful()
-    if last is None:
+    client, deployment = deployed.client("codedeploy"), deployed.last_successful()
+    if deployment is None:
         raise ValueError(
             "no release has replaced a version yet, so there is none to go back to; "
             "allowed: --version N, or to deploy another commit"
         )
-    if client.get_deployment(deploymentId=last)["deploymentInfo"]["creator"] == (
+    if client.get_deployment(deploymentId=deployment)["deploymentInfo"]["creator"] == (
         "codeDeployRollback"
     ):
         return None
-    targets = client.list_deployment_targets(deploymentId=last)["targetIds"]
-    (target,) = client.batch_get_deployment_targets(deploymentId=last, targetIds=targets)[
+    targets = client.list_deployment_targets(deploymentId=deployment)["targetIds"]
+    (target,) = client.batch_get_deployment_targets(deploymentId=deployment, targetIds=targets)[
         "deploymentTargets"
     ]
     moved = target["lambdaTarget"]["lambdaFunctionInfo"]
@@ -208,8 +208,8 @@ def _warm(deployed: Deployed, version: str) -> None:
     (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
     """
     client = deployed.client("lambda")
-    which = {"FunctionName": deployed.function, "Qualifier": version}
-    configuration = answer_or_none(client.get_function_configuration, **which)
+    qualified = {"FunctionName": deployed.function, "Qualifier": version}
+    configuration = answer_or_none(client.get_function_configuration, **qualified)
     if configuration is None:
         raise ValueError(
             f"there is no version {version} (with SnapStart, old versions are deleted); "
@@ -220,9 +220,9 @@ def _warm(deployed: Deployed, version: str) -> None:
     try:
         if state != "Active":
             print(f"version {version} is {state}; waiting until it is Active ...", flush=True)
-            _activate(client, which)
+            _activate(client, qualified)
         with ThreadPoolExecutor(_WARM_STARTS) as pool:
-            starts = [pool.submit(_status, client, which) for _ in range(_WARM_STARTS)]
+            starts = [pool.submit(_status, client, qualified) for _ in range(_WARM_STARTS)]
         # If one is throttled, the others have warmed theirs.
         statuses = [start.result() for start in starts]
     except ClientError as error:
@@ -251,14 +251,14 @@ def _check_limits(deployed: Deployed, version: str, environment: dict[str, Any])
         for arn in arns
     }
     # Whom the version does not name may search nothing in it.
-    others = [
+    unlimited = [
         arn for arn, prefix in prefixes.items() if limits.get(without_path(arn), prefix) != prefix
     ]
-    if prefixes and (text is None or others):
+    if prefixes and (text is None or unlimited):
         raise ValueError(
             f"version {version} was published before these prefixes of [callers], and would let "
-            f"{others[0] if others else 'each of them'} search something else; allowed: --version "
-            "N of a later one, or to take the prefixes out and deploy"
+            f"{unlimited[0] if unlimited else 'each of them'} search something else; allowed: "
+            "--version N of a later one, or to take the prefixes out and deploy"
         )
 
 
@@ -282,17 +282,17 @@ def _status(client: Any, which: dict[str, str]) -> int:
 def _update(deployed: Deployed, template: dict[str, Any]) -> None:
     """Update the stack with a template: by its text, or by the address of an upload."""
     text = json.dumps(template, separators=(",", ":"))
-    client, given = deployed.client("cloudformation"), {"TemplateBody": text}
+    client, body = deployed.client("cloudformation"), {"TemplateBody": text}
     if len(text.encode()) > _INLINE:
-        session, place = deployed.session, read_address(deployed.session, deployed.environment)
-        given = {"TemplateURL": _upload(deployed, place, text.encode())}
+        session, address = deployed.session, read_address(deployed.session, deployed.environment)
+        body = {"TemplateURL": _upload(deployed, address, text.encode())}
         # CloudFormation reads the bucket with the caller's permissions, which this role has.
         client = bootstrap_client(
-            session, "cloudformation", "deploy", account=place.account, region=place.region
+            session, "cloudformation", "deploy", account=address.account, region=address.region
         )
     client.update_stack(
         StackName=deployed.stack,
-        **given,
+        **body,
         Parameters=[
             {"ParameterKey": name, "UsePreviousValue": True}
             for name in template.get("Parameters", {})
@@ -301,15 +301,15 @@ def _update(deployed: Deployed, template: dict[str, Any]) -> None:
     )
 
 
-def _upload(deployed: Deployed, place: RepositoryAddress, content: bytes) -> str:
+def _upload(deployed: Deployed, address: RepositoryAddress, content: bytes) -> str:
     """Write a template to the bucket of the stack's own files; return its address."""
-    bucket = package_bucket(deployed.environment, place)
+    bucket = package_bucket(deployed.environment, address)
     key = f"{hashlib.sha256(content).hexdigest()}.json"
     with TemporaryDirectory() as folder:
         file = Path(folder) / key
         file.write_bytes(content)
         PackageBucket(deployed.session, bucket).write(key, file)
-    return f"https://s3.{place.region}.{partition_domain(place.region)}/{bucket}/{key}"
+    return f"https://s3.{address.region}.{partition_domain(address.region)}/{bucket}/{key}"
 
 
 def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:

@@ -105,8 +105,8 @@ def unused_indexes(
     functions in `gone`, by function and number, will be deleted.
     """
     client = session.create_client("s3vectors", region_name=store.region)
-    found = list_all(client, "list_indexes", "indexes", vectorBucketName=store.bucket)
-    indexes = [index["indexArn"] for index in found]
+    listed = list_all(client, "list_indexes", "indexes", vectorBucketName=store.bucket)
+    indexes = [index["indexArn"] for index in listed]
     named = {*store.indexes}
     for version in function_versions(session, store.region, gone=gone):
         variables = version.get("Environment", {})

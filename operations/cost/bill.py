@@ -142,8 +142,10 @@ class _Items:
         data next to nothing.
         """
         network, invoked = self.environment.network, self.environment.callers.invoke
-        parts = ("S3Vectors::Index", "SQS::Queue") if network else ()
-        endpoints = invoked + sum(bool(self._count(part)) for part in parts)
+        resource_types = ("S3Vectors::Index", "SQS::Queue") if network else ()
+        endpoints = invoked + sum(
+            bool(self._count(resource_type)) for resource_type in resource_types
+        )
         if endpoints:
             zones = len(network.subnets) if network else _ZONES
             yield "interface_endpoint", "VPC endpoints", endpoints * zones * HOURS

@@ -1,5 +1,6 @@
 """Building the zip before a deploy: for an environment that has one, from this source."""
 
+import json
 import subprocess
 import sys
 
@@ -27,10 +28,10 @@ def test_a_zip_is_built_by_the_command_of_the_assembly(built):
     """The status is the builder's, so a zip that cannot be built stops the deploy."""
     environment = dev_with(function={"package": "zip"})
     assert zip_build.build_zip(environment) == 3
-    ((python, script, *arguments),) = built
+    ((python, script, models),) = built
     assert python == sys.executable
     assert script.endswith("lambda_image/build_zip.py")
-    assert arguments == [environment.model.name]
+    assert json.loads(models) == {"model": {"name": environment.model.name}}
 
 
 def test_nothing_is_built_for_an_image(built):

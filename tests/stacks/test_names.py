@@ -47,7 +47,7 @@ def test_a_role_and_a_registry_are_of_the_regions_partition(region, partition, d
     assert role.startswith(f"arn:{partition}:iam::111122223333:role/cdk-")
     address = RepositoryAddress(account="111122223333", region=region, name="embedding-kit-dev")
     assert address.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
-    assert Reference.parse(f"{address.uri}@sha256:{'0' * 64}").place == address
+    assert Reference.parse(f"{address.uri}@sha256:{'0' * 64}").address == address
 
 
 def test_a_region_that_does_not_exist_is_an_error():
