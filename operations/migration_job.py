@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from embedding_client import EmbeddingClient, EmbedOptions, TextSource, embed_file
 from embedding_client.errors import counted
-from jobs.embed.job import EMBEDDING_COLUMN, FRAME
+from jobs.embed.job import EMBEDDING_COLUMN, LAYOUT
 from jobs.load.__main__ import main as load
 from jobs.load.run import FinishedJob, find_job
 from jobs.storage import open_folder
@@ -28,14 +28,14 @@ def read_job(source: str) -> tuple[FinishedJob, dict[str, Any], dict[str, Any]]:
     """Return the job in a folder, or the only one below it, with its settings and its result."""
     job = find_job(source)
     folder = open_folder(job.folder)
-    settings = orjson.loads(folder.read(FRAME.settings_file))
+    settings = orjson.loads(folder.read(LAYOUT.settings_file))
     copied = settings["job"]["metadata"]
     if job.text not in copied:
         raise ValueError(
             f"the job has its texts, as a column; found: {', '.join(copied) or 'none'}; allowed: "
             f"one of `embed batch start --metadata {job.text}`"
         )
-    return job, settings, orjson.loads(folder.read(FRAME.result_file))
+    return job, settings, orjson.loads(folder.read(LAYOUT.result_file))
 
 
 def copy_job(
@@ -69,7 +69,7 @@ def copy_job(
         print(
             f"{counted(rejected, 'row')} without a vector: {output}/*.errors.jsonl", file=sys.stderr
         )
-    FRAME.write_plan(str(output), {**settings, "vector_space": space}, [])
+    LAYOUT.write_plan(str(output), {**settings, "vector_space": space}, [])
     result |= {"rows": rows, "rejected": rejected, "vector_space": space}
-    FRAME.finish(str(output), result, rejected=rejected, rows=job.rows, allowed=100)
+    LAYOUT.finish(str(output), result, rejected=rejected, rows=job.rows, allowed=100)
     return load([json.dumps({"settings": {"source": str(output), "index": index}})])

@@ -30,7 +30,7 @@ _TIMEOUT_SECONDS = 900
 #: An EXPRESS execution ends after 5 minutes, attempts and pauses included. A little less, so that
 #: its error is that of the task.
 _CHILD_SECONDS = 280
-#: Of S3, to write a file of results in parts.
+#: Actions of S3 that write a file of results in parts.
 _UPLOAD_ACTIONS = (
     "s3:AbortMultipartUpload",
     "s3:GetObject",

@@ -53,7 +53,7 @@ def _failed(problem: str, status: int) -> int:
 def show_progress(
     outcomes: Iterable[Any], *, total: int, done: int, unit: str, counts: Sequence[str]
 ) -> None:
-    """Wait for all `jobs.steps.Outcome`, with a bar if the errors are shown in a terminal.
+    """Wait for all `jobs.steps.ItemOutcome`, with a bar if the errors are shown in a terminal.
 
     `done` of the `total` items were done by earlier runs; `counts` names the counts that are shown.
     """

@@ -1,4 +1,4 @@
-"""The frame of the jobs: a plan, one run for each of its items, and a check of the whole.
+"""The steps of the jobs: a plan, one run for each of its items, and a check of the whole.
 
 All state is in files of the job's folder, so that a step may run twice, or on another machine. In
 Lambda, each step writes one line of JSON to the log, and one with the metrics of an item. No line
@@ -27,7 +27,7 @@ _READERS = 32
 #: How many missing items an error names.
 _NAMED = 5
 #: The types of settings, each with its name and a check of a value of JSON.
-_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+_TYPES: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("a text", lambda value: isinstance(value, str)),
     bool: ("true or false", lambda value: isinstance(value, bool)),
     int: ("a whole number", lambda value: type(value) is int),
@@ -56,11 +56,11 @@ class UnexpectedError(Exception):
     """A step failed in a way that no message explains. The log has the place in the code."""
 
 
-class Outcome(NamedTuple):
-    """What a run of a worker did with an item."""
+class ItemOutcome(NamedTuple):
+    """Counts and duration of a worker's run over an item."""
 
     #: The name of the item's file.
-    part: str
+    item: str
     #: A named tuple.
     counts: Any
     #: False if another run had done the item before.
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the values for JSON, the counts among them."""
         return {
-            "part": self.part,
+            "part": self.item,
             **self.counts._asdict(),
             "written": self.written,
             "seconds": round(self.seconds, 3),
@@ -78,8 +78,8 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """The files of a kind of job, and the words for it in messages."""
+class JobLayout:
+    """Files of a kind of job, and the words for it in messages."""
 
     name: str
     #: Several items.
@@ -108,8 +108,8 @@ class Frame:
 
     def missing(self, folder: str, items: Iterable[Item]) -> list[Item]:
         """Return the items that are not done yet."""
-        found = {file.key for file in open_folder(folder).files()}
-        return [item for item in items if item.done_key not in found]
+        keys = {file.key for file in open_folder(folder).files()}
+        return [item for item in items if item.done_key not in keys]
 
     def counts(
         self, folder: str, items: Sequence[Item], read: Callable[[Folder, str], Counts]
@@ -219,9 +219,9 @@ def logged(
             _log(line | {"level": "ERROR", "error": type(error).__name__}, began)
             raise
         except Exception as error:
-            found = fault(error)
-            _log(line | {"level": "ERROR", "error": "UnexpectedError", "fault": found}, began)
-            raise UnexpectedError(f"{found['type']} at {found['trace'][-1]}") from None
+            described = fault(error)
+            _log(line | {"level": "ERROR", "error": "UnexpectedError", "fault": described}, began)
+            raise UnexpectedError(f"{described['type']} at {described['trace'][-1]}") from None
         _log(line | result, began)
         # What an earlier run has written is not counted again.
         if result.get("written"):
@@ -239,21 +239,26 @@ def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Jo
     `name` is that of what has the settings, for messages: "A job". A field without a default is
     required. What is unknown, missing or not allowed is a `BatchError`.
     """
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(value) - set(known))
-    missing = [key for key, field in known.items() if field.default is MISSING and key not in value]
+    settings = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(value) - set(settings))
+    missing = [
+        key for key, field in settings.items() if field.default is MISSING and key not in value
+    ]
     if unknown or missing:
         problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {missing[0]}"
-        raise BatchError(f"{name} has the settings {', '.join(known)}; {problem}.")
+        raise BatchError(f"{name} has the settings {', '.join(settings)}; {problem}.")
     hints = get_type_hints(kind)
-    for key, found in value.items():
+    for key, setting in value.items():
         hint = hints[key]
         allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        words, fits = _KINDS[allowed[0]]
-        if not fits(found) and not (found is None and NoneType in allowed):
-            raise BatchError(f"{key} must be {words}; found {found!r}.")
+        words, fits = _TYPES[allowed[0]]
+        if not fits(setting) and not (setting is None and NoneType in allowed):
+            raise BatchError(f"{key} must be {words}; found {setting!r}.")
     return kind(
-        **{key: tuple(found) if isinstance(found, list) else found for key, found in value.items()}
+        **{
+            key: tuple(setting) if isinstance(setting, list) else setting
+            for key, setting in value.items()
+        }
     )
 
 
@@ -284,7 +289,9 @@ def _record(
 
     It has none of a value that is None.
     """
-    metrics = {name: found for name, found in metrics.items() if result[found[1]] is not None}
+    metrics = {
+        name: (unit, key) for name, (unit, key) in metrics.items() if result[key] is not None
+    }
     definitions = [{"Name": name, "Unit": unit} for name, (unit, _) in metrics.items()]
     return {
         "_aws": {

@@ -56,9 +56,9 @@ def _errors(module):
 @pytest.mark.parametrize(
     ("name", "frame", "folder"),
     [
-        ("embed", job.FRAME, ""),
-        ("load", load.FRAME, "_load/*/"),
-        ("ingest", ingest.FRAME, "reconcile/*/"),
+        ("embed", job.LAYOUT, ""),
+        ("load", load.LAYOUT, "_load/*/"),
+        ("ingest", ingest.LAYOUT, "reconcile/*/"),
     ],
 )
 def test_the_files_of_a_plan_are_those_of_the_image(name, frame, folder):

@@ -17,7 +17,7 @@ from embedding_kit.monitoring.dashboard import cost_per_million_rows, graph, lis
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)
-#: Of one failure in a period; each alarm may say otherwise.
+#: Alarm on one failure in a period; each alarm may say otherwise.
 _definition = partial(
     AlarmDefinition, threshold=0, essential=True, every=1, period_minutes=_MINUTES
 )

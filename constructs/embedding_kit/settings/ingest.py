@@ -66,14 +66,14 @@ def check_prefixes(
     `ways` has, by their names, the tables that let callers come without a role, or to a version
     that may have no limits.
     """
-    others = [f"[{name}]" for name, table in ways.items() if table]
+    unlimited = [f"[{name}]" for name, table in ways.items() if table]
     filtered = index is not None and "tenant" not in index.non_filterable
-    if ingest is None or not filtered or others:
-        found = "no [ingest]" if ingest is None else "tenant in non_filterable of [index]"
+    if ingest is None or not filtered or unlimited:
+        missing = "no [ingest]" if ingest is None else "tenant in non_filterable of [index]"
         raise rule_error(
             "prefixes of [callers] limit searches of documents by their tenant, for callers of the "
             "Function URL and its newest version",
-            found=others[0] if others else found,
+            found=unlimited[0] if unlimited else missing,
             allowed="[ingest] and [index] with a filterable tenant, without [front], [server] and "
             "[experiment]; or no prefixes",
         )

@@ -17,11 +17,11 @@ import orjson
 
 from embedder.core.quantization import DTYPES
 from jobs.errors import BatchError
-from jobs.steps import Frame
+from jobs.steps import JobLayout
 from jobs.storage import StoredFile
 
 #: Readers of a folder of Parquet files leave out names that begin with `_`.
-FRAME = Frame(
+LAYOUT = JobLayout(
     name="job",
     items="shards",
     settings_file="_job/job.json",

@@ -12,11 +12,11 @@ from typing import Any
 
 from embedder.core.artifact import load_artifacts
 from jobs.command import run_all, show_progress
-from jobs.embed.job import FRAME, Job, Shard
+from jobs.embed.job import LAYOUT, Job, Shard
 from jobs.embed.run import JobPlan, JobResult, finish_job, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
-from jobs.steps import Outcome, read_settings
+from jobs.steps import ItemOutcome, read_settings
 from jobs.storage import open_folder
 
 
@@ -28,7 +28,7 @@ def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> Jo
     job = read_settings(Job, settings, name="A job")
     plan = plan_job(job, load_artifacts(artifact)[0].manifest)
     print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
-    missing = FRAME.missing(plan.folder, plan.shards)
+    missing = LAYOUT.missing(plan.folder, plan.shards)
     if missing:
         show_progress(
             embed_shards(plan, missing, artifact, processes=min(processes, len(missing))),
@@ -42,7 +42,7 @@ def run_job(settings: Mapping[str, Any], *, artifact: str, processes: int) -> Jo
 
 def embed_shards(
     plan: JobPlan, shards: Sequence[Shard], artifact: str, *, processes: int
-) -> Iterator[Outcome]:
+) -> Iterator[ItemOutcome]:
     """Embed shards of a job, and yield the outcome of each as soon as it is done.
 
     Each process loads the model. If shards fail, the others are done first, and the error of one
@@ -65,7 +65,7 @@ def embed_shards(
 
 
 #: What a process of the pool does with a shard.
-_work: Callable[[Shard], Outcome]
+_work: Callable[[Shard], ItemOutcome]
 
 
 def _start(job: Job, folder: str, artifact: str) -> None:
@@ -89,5 +89,5 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _embed(shard: Shard) -> Outcome:
+def _embed(shard: Shard) -> ItemOutcome:
     return _work(shard)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from embedder.core.artifact import Manifest
 from embedder.core.engine import Engine
 from embedder.core.reranker import Reranker
-from jobs.embed.job import FRAME, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
+from jobs.embed.job import LAYOUT, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
 from jobs.embed.readers import (
     csv_boundaries,
     csv_header,
@@ -73,7 +73,7 @@ def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -
     name = job_id(job, shards, vector_space=space)
     plan = JobPlan(name, job, shards, space, f"{job.destination.rstrip('/')}/{name}")
     described = {"id": name, "vector_space": space, "job": asdict(job)}
-    FRAME.write_plan(plan.folder, described, shards)
+    LAYOUT.write_plan(plan.folder, described, shards)
     return plan
 
 
@@ -133,7 +133,7 @@ def plan_shards(
 
 def read_plan(folder: str, *, shards: bool = True) -> JobPlan:
     """Read the plan of a job from its folder, with or without the shards."""
-    described, items = FRAME.read_plan(folder, items=shards)
+    described, items = LAYOUT.read_plan(folder, items=shards)
     job = read_settings(Job, described["job"], name="A job")
     return JobPlan(
         described["id"], job, [Shard(**item) for item in items], described["vector_space"], folder
@@ -148,7 +148,7 @@ def finish_job(plan: JobPlan) -> JobResult:
         RejectedRowsError: If more rows were rejected than the job allows. The result is written.
         BatchError: If a part has vectors of another space.
     """
-    counts = FRAME.counts(plan.folder, plan.shards, read_counts)
+    counts = LAYOUT.counts(plan.folder, plan.shards, read_counts)
     for space in {count.vector_space for count in counts} - {plan.vector_space}:
         raise BatchError(
             f"{plan.folder} has vectors of {space}; the job's are of {plan.vector_space}."
@@ -160,7 +160,7 @@ def finish_job(plan: JobPlan) -> JobResult:
         shards=len(counts),
         vector_space=plan.vector_space,
     )
-    FRAME.finish(
+    LAYOUT.finish(
         plan.folder,
         {"job": plan.id, **result._asdict()},
         rejected=result.rejected,
@@ -193,7 +193,7 @@ class EmbedSteps(Steps):
             if not url.startswith("s3://"):
                 raise BatchError(f"{name} must be s3://BUCKET/PREFIX; found {url}.")
         plan = plan_job(job, self._engine.manifest, most_scanned=_LAMBDA_SCANNED_BYTES)
-        return {"id": plan.id, **FRAME.place(plan.folder), "shards": len(plan.shards)}
+        return {"id": plan.id, **LAYOUT.place(plan.folder), "shards": len(plan.shards)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Embed `event["shard"]`, a line of the plan in `event["folder"]`.

@@ -21,8 +21,8 @@ from embedder.core.reranker import MAX_PASSAGES, Reranker
 from embedder.core.sparse import SparseEncoder
 from jobs.embed.job import (
     EMBEDDING_COLUMN,
-    FRAME,
     ID_COLUMN,
+    LAYOUT,
     SCORE_COLUMN,
     SPARSE_COLUMNS,
     VECTOR_SPACE_KEY,
@@ -31,7 +31,7 @@ from jobs.embed.job import (
 )
 from jobs.embed.readers import Record, metadata_types, read_records
 from jobs.errors import BatchError
-from jobs.steps import Outcome, json_lines
+from jobs.steps import ItemOutcome, json_lines
 from jobs.storage import Folder
 
 #: The key of a part's footer that has the counts.
@@ -68,7 +68,7 @@ def embed_shard(
     job: Job,
     *,
     report: Callable[[ShardCounts], None] | None = None,
-) -> Outcome:
+) -> ItemOutcome:
     """Embed a shard, if no earlier run did it.
 
     Runs of the same shard may overlap: each writes the same bytes, and only the first part is kept.
@@ -83,7 +83,7 @@ def embed_shard(
     began = time.monotonic()
     if output.find(shard.done_key) is not None:
         counts = read_counts(output, shard.done_key)
-        return Outcome(shard.part, counts, written=False, seconds=time.monotonic() - began)
+        return ItemOutcome(shard.part, counts, written=False, seconds=time.monotonic() - began)
     records = list(read_records(source, shard, job))
     good = [record for record in records if record.problem is None]
     rejected = [record for record in records if record.problem is not None]
@@ -103,7 +103,7 @@ def embed_shard(
             }
             for record in rejected
         ]
-        output.write(f"{FRAME.rejected}/{shard.part}.jsonl", json_lines(lines))
+        output.write(f"{LAYOUT.rejected}/{shard.part}.jsonl", json_lines(lines))
     counts = ShardCounts(
         rows=len(good),
         rejected=len(rejected),
@@ -119,7 +119,7 @@ def embed_shard(
     if report is not None:
         report(counts)
     written = output.create(shard.done_key, data)
-    return Outcome(shard.part, counts, written=written, seconds=time.monotonic() - began)
+    return ItemOutcome(shard.part, counts, written=written, seconds=time.monotonic() - began)
 
 
 def _embed(

@@ -76,7 +76,7 @@ class DocumentCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentList:
-    """What is known of a document's chunks in the index."""
+    """Record of a document's chunks in the index."""
 
     key: str
     #: The object that the chunks are of, with the settings; empty while they may be of several.
@@ -244,12 +244,12 @@ class DocumentIndex:
         chunks, reason = self._chunks(key, version)
         if self._source.version(key) != version:
             raise ConflictError
-        known = dict.fromkeys([*listed.present, *listed.possible])
+        recorded = dict.fromkeys([*listed.present, *listed.possible])
         present = [name for name in listed.present if name in chunks]
         indexed = set(present)
         missing = [name for name in chunks if name not in indexed]
-        stale = [name for name in known if name not in chunks]
-        current = DocumentList(key=key, present=present, possible=[*known, *missing])
+        stale = [name for name in recorded if name not in chunks]
+        current = DocumentList(key=key, present=present, possible=[*recorded, *missing])
         write = DocumentWrite(current, etag, lists=self._lists, index=self.index, now=self.now)
         # A chunk with other metadata has another key, and the vector of its text.
         earlier = self.index.read(stale) if missing else []
@@ -260,8 +260,8 @@ class DocumentIndex:
             if self.now() > deadline:
                 write.release()
                 raise UnavailableError("There is no time left; the next run goes on.")
-            vectors, new = self._vectors({name: chunks[name] for name in names}, vectors_by_text)
-            embedded += new
+            vectors, texts = self._vectors({name: chunks[name] for name in names}, vectors_by_text)
+            embedded += texts
             write.put(names, vectors)
         if stale:
             write.delete(stale)

@@ -33,7 +33,7 @@ from jobs.rows import (
 )
 from jobs.storage import Folder
 
-#: Of an object.
+#: Bytes of an object.
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_BLOCKS = 200_000
 _MAX_CHUNKS = 10_000
@@ -51,7 +51,7 @@ class RefusedDocumentError(BatchError):
 
 
 class Document(NamedTuple):
-    """What is in an object."""
+    """Title, metadata and blocks of an object."""
 
     title: str
     metadata: dict[str, Any]
@@ -136,8 +136,8 @@ def read_document(
             f"it has {len(blocks):,} paragraphs or rows; up to {_MAX_BLOCKS:,} are allowed"
         )
     title = str(front.get("title") or title or Path(key).name)
-    kept = {name: value for name, value in front.items() if name in wanted}
-    return Document(title[:_MAX_NAME], own | kept, blocks)
+    from_front = {name: value for name, value in front.items() if name in wanted}
+    return Document(title[:_MAX_NAME], own | from_front, blocks)
 
 
 _Read = tuple[str, dict[str, Any], list[Block]]
@@ -179,23 +179,23 @@ def _front_matter(text: str, wanted: Collection[str]) -> dict[str, Any]:
     An entry has one line, or a list one line for each item, as most of YAML's front matter. A
     wanted entry of another form is refused; others are left out.
     """
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     name = ""
     for number, line in enumerate(split_front_matter(text)[0], 2):
         entry = _ENTRY.fullmatch(line.rstrip())
         item = re.fullmatch(r"\s*-\s+(.*)", line.rstrip())
         if entry:
             name = entry[1]
-            if name in found:
+            if name in entries:
                 raise RefusedDocumentError(f"line {number}: the front matter has {name} twice")
-            found[name] = _value(entry[2])
-        elif item and name and isinstance(found[name], list):
-            found[name].append(_scalar(item[1]))
+            entries[name] = _value(entry[2])
+        elif item and name and isinstance(entries[name], list):
+            entries[name].append(_scalar(item[1]))
         elif line.strip() and not line.lstrip().startswith("#") and name in {*wanted, "title"}:
             raise RefusedDocumentError(
                 f"line {number}: {name} in the front matter must be a value or a list of values"
             )
-    return {name: value for name, value in found.items() if value != []}
+    return {name: value for name, value in entries.items() if value != []}
 
 
 def _value(text: str) -> Any:
@@ -292,8 +292,10 @@ def _pdf(data: bytes, _content_type: str, _wanted: Collection[str]) -> _Read:
     title, pages = orjson.loads(done.stdout)
     blocks = []
     for number, page in enumerate(pages, 1):
-        _, found = read_blocks(page, "text")
-        blocks += [block._replace(headings=(f"page {number}",), section=number) for block in found]
+        _, page_blocks = read_blocks(page, "text")
+        blocks += [
+            block._replace(headings=(f"page {number}",), section=number) for block in page_blocks
+        ]
     return title, {}, blocks
 
 

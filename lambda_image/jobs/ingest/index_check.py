@@ -60,14 +60,14 @@ class IndexCheck:
         listed = self._listed({documents_by_chunk[chunk] for chunk in missing})
         missing &= {*listed} - self._documents.index.existing([*missing])
         compared, foreign = self._foreign(vectors, deadline)
-        found, not_found = self._ask(self._questions) if self._questions else (None, [])
+        golden_found, not_found = self._ask(self._questions) if self._questions else (None, [])
         return {
             "sampled": len(chunks),
             "compared": compared,
             "missing": len(missing),
             "foreign": foreign,
             "wrong_metadata": self._wrong_metadata(vectors),
-            "golden_found": found,
+            "golden_found": golden_found,
             "not_found": not_found,
         }
 

@@ -13,10 +13,10 @@ import orjson
 import pypdf
 from pypdf.errors import LimitReachedError
 
-#: Of the process, in bytes and seconds of CPU.
+#: Limits of the process, in bytes and seconds of CPU.
 _MEMORY = 1 << 30
 _SECONDS = 90
-#: Of the text, in characters.
+#: Limit of the text, in characters.
 _MAX_TEXT = 32 * 1024 * 1024
 
 

@@ -33,10 +33,10 @@ from jobs.ingest.document_index import BusyDocumentError, DocumentCounts, Docume
 from jobs.ingest.documents import RefusedDocumentError, digest
 from jobs.ingest.index_check import IndexCheck
 from jobs.load.index_client import IndexClient
-from jobs.steps import Frame, Steps, UnexpectedError, given_settings, read_variable, write_line
+from jobs.steps import JobLayout, Steps, UnexpectedError, given_settings, read_variable, write_line
 from jobs.storage import Folder, StoredObject, open_folder
 
-FRAME = Frame(
+LAYOUT = JobLayout(
     name="reconciliation",
     items="groups",
     settings_file="reconcile.json",
@@ -52,7 +52,7 @@ _READERS = 32
 _SECONDS = 220
 #: How long the last step embeds a sample; it has 900 seconds.
 _CHECK_SECONDS = 780
-#: As in batch jobs: the names that are no documents.
+#: Names that are no documents, as in batch jobs.
 _IGNORED = re.compile(r"(^|/)[._]|/$")
 #: Before Lambda ends the function: the last slice of chunks and its request must fit.
 _RESERVE_SECONDS = 420
@@ -68,7 +68,7 @@ _LETTER_PAUSE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestConfig:
-    """What the function works on: the variable `EMBEDDING_INGEST`, as JSON."""
+    """Documents and index of the function: the variable `EMBEDDING_INGEST`, as JSON."""
 
     #: The folder of the documents, `s3://bucket/prefix/`.
     source: str
@@ -214,12 +214,12 @@ class ReconcileSteps(Steps):
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan a reconciliation of everything; it has no settings."""
-        if given := given_settings(event):
-            raise BatchError(f"A reconciliation has no settings; found {', '.join(given)}.")
+        if settings := given_settings(event):
+            raise BatchError(f"A reconciliation has no settings; found {', '.join(settings)}.")
         groups = list(self._groups())
         folder = f"{self._records}/{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-        FRAME.write_plan(folder, {}, [group._asdict() for group in groups])
-        return {**FRAME.place(folder), "groups": len(groups)}
+        LAYOUT.write_plan(folder, {}, [group._asdict() for group in groups])
+        return {**LAYOUT.place(folder), "groups": len(groups)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Bring the documents of `event["group"]` up to date."""
@@ -244,13 +244,13 @@ class ReconcileSteps(Steps):
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Check that no group of `event["folder"]` is missing, and the index; write the results."""
         folder, deadline = event["folder"], self._documents.now() + _CHECK_SECONDS
-        _, items = FRAME.read_plan(folder, items=True)
+        _, items = LAYOUT.read_plan(folder, items=True)
         groups, total = [Group(**item) for item in items], DocumentCounts()
-        for counts in FRAME.counts(folder, groups, lambda read, key: orjson.loads(read.read(key))):
+        for counts in LAYOUT.counts(folder, groups, lambda read, key: orjson.loads(read.read(key))):
             total = total.plus(DocumentCounts(**counts))
         keys = [key for group in groups for key in group.keys]
         result = {**total._asdict(), **self._check.run(keys, deadline=deadline)}
-        FRAME.finish(folder, result, rejected=0, rows=0, allowed=100)
+        LAYOUT.finish(folder, result, rejected=0, rows=0, allowed=100)
         return {"folder": folder, **result}
 
     def _groups(self) -> Iterator[Group]:
@@ -268,9 +268,9 @@ class ReconcileSteps(Steps):
             if len(keys) == _GROUP or size >= _GROUP_BYTES:
                 yield Group(number, keys, [])
                 keys, number, size = [], number + 1, 0
-        left = sorted(lists)
-        for start in range(0, max(len(left), bool(keys)), _GROUP):
-            yield Group(number, keys, left[start : start + _GROUP])
+        abandoned = sorted(lists)
+        for start in range(0, max(len(abandoned), bool(keys)), _GROUP):
+            yield Group(number, keys, abandoned[start : start + _GROUP])
             keys, number = [], number + 1
 
 
@@ -296,14 +296,14 @@ class TaggedFolder(Folder):
 
     def version(self, key: str) -> tuple[str, int] | None:
         """Return what changes with each write of an object or of a wanted tag, and its size."""
-        found = super().version(key)
-        tags = self._tags(key) if found else []
-        return (f"{found[0]} {digest(tags)}", found[1]) if found and tags else found
+        version = super().version(key)
+        tags = self._tags(key) if version else []
+        return (f"{version[0]} {digest(tags)}", version[1]) if version and tags else version
 
     def read_object(self, key: str) -> StoredObject | None:
         """Read an object with its attributes and its wanted tags; None if it does not exist."""
-        found = super().read_object(key)
-        if found is None:
+        stored = super().read_object(key)
+        if stored is None:
             return None
         tags = self._tags(key)
         named = {name.lower(): value for name, value in tags}
@@ -312,7 +312,7 @@ class TaggedFolder(Folder):
             raise RefusedDocumentError(
                 f"names of tags differ by more than their case; found {names}"
             )
-        return found._replace(attributes={**named, **found.attributes})
+        return stored._replace(attributes={**named, **stored.attributes})
 
     def _tags(self, key: str) -> list[tuple[str, str]]:
         """Return the wanted tags of an object in the order of their names."""
@@ -416,8 +416,8 @@ def entry(
     def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         if "Records" not in event:
             return reconcile(event, context)
-        left = context.get_remaining_time_in_millis() / 1000
-        deadline = time.time() + left - _RESERVE_SECONDS
+        seconds = context.get_remaining_time_in_millis() / 1000
+        deadline = time.time() + seconds - _RESERVE_SECONDS
         failures = []
         for record in event["Records"]:
             step = {"step": "document", "message": record["body"], "deadline": deadline}

@@ -23,14 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(settings: Mapping[str, Any], *, vectors_per_second: int | None = None) -> Any:
     # They need the extra.
     from jobs.load.index_client import IndexClient  # noqa: PLC0415
-    from jobs.load.run import FRAME, LoadSettings, finish_load, plan_load  # noqa: PLC0415
+    from jobs.load.run import LAYOUT, LoadSettings, finish_load, plan_load  # noqa: PLC0415
     from jobs.load.worker import RateLimit, load_parts  # noqa: PLC0415
     from jobs.steps import read_settings  # noqa: PLC0415
 
     load = read_settings(LoadSettings, settings, name="A load")
     index = IndexClient(load.index, connections=_THREADS)
     plan = plan_load(load, index)
-    missing = FRAME.missing(plan.folder, plan.parts)
+    missing = LAYOUT.missing(plan.folder, plan.parts)
     limit = RateLimit(vectors_per_second or _MAX_RATE)
     show_progress(
         load_parts(plan, missing, index=index, limit=limit, threads=_THREADS),

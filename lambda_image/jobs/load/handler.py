@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from embedder.core.settings import EmbedderSettings
 from jobs.errors import BatchError
 from jobs.load.index_client import IndexClient
-from jobs.load.run import FRAME, LoadPart, LoadSettings, finish_load, plan_load, read_plan
+from jobs.load.run import LAYOUT, LoadPart, LoadSettings, finish_load, plan_load, read_plan
 from jobs.load.worker import RateLimit, load_part
 from jobs.steps import Steps, given_settings, logged, read_settings
 from jobs.storage import open_folder
@@ -41,7 +41,7 @@ class LoadSteps(Steps):
         if own and settings.index != own:
             raise BatchError(f"This state machine loads the index {own}; found {settings.index}.")
         plan = plan_load(settings, self._connect(settings.index))
-        return {**FRAME.place(plan.folder), "parts": len(plan.parts)}
+        return {**LAYOUT.place(plan.folder), "parts": len(plan.parts)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Load `event["part"]`, a line of the plan, with up to `event["vectors_per_second"]`."""

@@ -23,13 +23,13 @@ import pyarrow as arrow
 import pyarrow.parquet
 
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN
-from jobs.embed.job import FRAME as JOB
+from jobs.embed.job import LAYOUT as JOB
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import IndexClient
-from jobs.steps import Frame
+from jobs.steps import JobLayout
 from jobs.storage import Folder, StoredFile, open_folder
 
-FRAME = Frame(name="load", items="parts", settings_file="load.json", items_file="parts.jsonl")
+LAYOUT = JobLayout(name="load", items="parts", settings_file="load.json", items_file="parts.jsonl")
 #: The metadata key of the text.
 _TEXT_KEY = "text"
 #: Metadata keys of a vector.
@@ -159,13 +159,13 @@ def plan_load(settings: LoadSettings, index: IndexClient) -> LoadPlan:
         parts=tuple(LoadPart(*file) for file in job.parts),
     )
     described = plan._replace(parts=())._asdict()
-    FRAME.write_plan(plan.folder, described, [part._asdict() for part in plan.parts])
+    LAYOUT.write_plan(plan.folder, described, [part._asdict() for part in plan.parts])
     return plan
 
 
 def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
     """Read the plan of a load from its folder, with or without the parts."""
-    described, items = FRAME.read_plan(folder, items=parts)
+    described, items = LAYOUT.read_plan(folder, items=parts)
     described["non_filterable"] = tuple(described["non_filterable"])
     return LoadPlan(**{**described, "parts": tuple(LoadPart(**item) for item in items)})
 
@@ -177,7 +177,7 @@ def read_counts(records: Folder, key: str) -> LoadCounts:
 
 def finish_load(plan: LoadPlan, index: IndexClient) -> LoadResult:
     """Compare the loaded rows with those of the job, and write the result."""
-    counts = FRAME.counts(plan.folder, plan.parts, read_counts)
+    counts = LAYOUT.counts(plan.folder, plan.parts, read_counts)
     index.claim(plan.vector_space)
     loaded = sum(count.loaded for count in counts)
     rejected = sum(count.rejected for count in counts)
@@ -191,7 +191,7 @@ def finish_load(plan: LoadPlan, index: IndexClient) -> LoadResult:
     result = LoadResult(
         rows, loaded, rejected, replaced, len(plan.parts), plan.vector_space, plan.index_arn
     )
-    FRAME.finish(
+    LAYOUT.finish(
         plan.folder,
         result._asdict(),
         rejected=rejected,
@@ -211,7 +211,7 @@ def _round_folder(job: str, index: str, columns: Mapping[str, str]) -> str:
     complete = {
         file.key.split("/")[2]
         for file in open_folder(job).files(folder)
-        if file.key.count("/") == 3 and file.key.endswith(f"/{FRAME.result_file}")
+        if file.key.count("/") == 3 and file.key.endswith(f"/{LAYOUT.result_file}")
     }
     number = next(n for n in range(len(complete) + 1) if str(n) not in complete)
     return f"{job}/{folder}/{number}"

@@ -18,8 +18,8 @@ from jobs.command import run_all
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import IndexClient, Item, batches, encode
-from jobs.load.run import FRAME, LoadCounts, LoadPart, LoadPlan, read_counts
-from jobs.steps import Outcome, json_lines
+from jobs.load.run import LAYOUT, LoadCounts, LoadPart, LoadPlan, read_counts
+from jobs.steps import ItemOutcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
 
 
@@ -69,7 +69,7 @@ def load_part(
     *,
     index: IndexClient,
     limit: RateLimit,
-) -> Outcome:
+) -> ItemOutcome:
     """Load a part of the plan's job, if no earlier run did it.
 
     Runs of the same part may overlap: a vector that is written twice is the same vector. The counts
@@ -78,24 +78,24 @@ def load_part(
     began = time.monotonic()
     if records.find(part.done_key) is not None:
         counts = read_counts(records, part.done_key)
-        return Outcome(part.key, counts, written=False, seconds=time.monotonic() - began)
+        return ItemOutcome(part.key, counts, written=False, seconds=time.monotonic() - began)
     items, replaced = _items(source, plan, part)
     rejected = [item for item in items if item.problem is not None]
     if rejected:
         lines = [{"file": part.key, "id": item.id, "problem": item.problem} for item in rejected]
-        records.write(f"{FRAME.rejected}/{part.key}.jsonl", json_lines(lines))
+        records.write(f"{LAYOUT.rejected}/{part.key}.jsonl", json_lines(lines))
     for batch in batches([item for item in items if item.problem is None]):
         limit.claim(len(batch))
         index.put(batch)
     limit.settle()
     counts = LoadCounts(len(items) - len(rejected), len(rejected), replaced)
     written = records.create(part.done_key, orjson.dumps(counts._asdict()))
-    return Outcome(part.key, counts, written=written, seconds=time.monotonic() - began)
+    return ItemOutcome(part.key, counts, written=written, seconds=time.monotonic() - began)
 
 
 def load_parts(
     plan: LoadPlan, parts: Sequence[LoadPart], *, index: IndexClient, limit: RateLimit, threads: int
-) -> Iterator[Outcome]:
+) -> Iterator[ItemOutcome]:
     """Load parts in threads, which wait for S3 Vectors most of the time.
 
     See `run_all` for the order of the outcomes. The limit is of all threads together.

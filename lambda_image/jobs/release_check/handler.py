@@ -40,7 +40,7 @@ SCORE_TOLERANCE = 0.1
 #: The maximum bytes of a refusal's message as JSON. CDK's framework and the other fields of the
 #: response have about 900.
 MAX_REASON = 3000
-#: Of it, the characters of an error's type and message, and of each line of a log.
+#: Characters of an error's type and message in a refusal, and of each line of a log.
 _MAX_ERROR = 300
 _LAST_LINES = 5
 #: What a refusal shows of a line of JSON in a log.
@@ -131,10 +131,10 @@ def _check_scores(new: Call, manifest: Manifest) -> None:
     labels = manifest.scoring.labels if manifest.scoring else ()
     for pair in golden:
         body = {"inputs": [pair.query, pair.passage], "raw_scores": True, "truncate": True}
-        found = {entry["label"]: entry["score"] for entry in _post(new, "/predict", body)}
-        for label, wanted in zip(labels, pair.logits, strict=True):
-            allowed = SCORE_TOLERANCE * max(1, abs(wanted))
-            _compare(f"the logit of {label}", wanted, found[label], allowed)
+        logits = {entry["label"]: entry["score"] for entry in _post(new, "/predict", body)}
+        for label, logit in zip(labels, pair.logits, strict=True):
+            allowed = SCORE_TOLERANCE * max(1, abs(logit))
+            _compare(f"the logit of {label}", logit, logits[label], allowed)
 
 
 def _check_weights(new: Call, manifest: Manifest) -> None:
@@ -143,17 +143,17 @@ def _check_weights(new: Call, manifest: Manifest) -> None:
         # Not `POST /`, which is the embedding model's where both are served.
         body = {"inputs": golden.text} | ({"prompt_name": golden.prompt} if golden.prompt else {})
         (vector,) = _post(new, "/embed_sparse", body)
-        found = {entry["index"]: entry["value"] for entry in vector}
-        for index, wanted in zip(golden.indices, golden.values, strict=True):
-            allowed = SCORE_TOLERANCE * max(1, wanted)
-            _compare(f"the weight of token {index}", wanted, found.get(index, 0), allowed)
+        weights = {entry["index"]: entry["value"] for entry in vector}
+        for index, weight in zip(golden.indices, golden.values, strict=True):
+            allowed = SCORE_TOLERANCE * max(1, weight)
+            _compare(f"the weight of token {index}", weight, weights.get(index, 0), allowed)
 
 
-def _compare(what: str, wanted: float, found: float, allowed: float) -> None:
-    difference = abs(wanted - found)
+def _compare(name: str, golden: float, value: float, allowed: float) -> None:
+    difference = abs(golden - value)
     if not difference <= allowed:  # NaN is refused, too
         raise ReleaseRefusedError(
-            f"{what} differs from its golden value by {difference:.4f}; allowed: {allowed:.4g}"
+            f"{name} differs from its golden value by {difference:.4f}; allowed: {allowed:.4g}"
         )
 
 
@@ -162,20 +162,24 @@ _CHECKS = {"embed": _check_vectors, "rerank": _check_scores, "sparse": _check_we
 
 def spaces_of(*manifests: Manifest) -> str:
     """Name the spaces of what is served together: the first one's, then each other's by task."""
-    first, *others = manifests
-    return _joined(first.space, {manifest.task: manifest.space for manifest in others})
+    main, *counterparts = manifests
+    return _joined(main.space, {manifest.task: manifest.space for manifest in counterparts})
 
 
-def _joined(space: str, others: Mapping[str, str]) -> str:
-    return SEPARATOR.join([space, *(f"{task}:{name}" for task, name in sorted(others.items()))])
+def _joined(space: str, counterparts: Mapping[str, str]) -> str:
+    named = (f"{task}:{name}" for task, name in sorted(counterparts.items()))
+    return SEPARATOR.join([space, *named])
 
 
 def _differ(one: str, other: str) -> bool:
     """Return whether two versions have a kind of model in common with another space."""
-    (first, *others), (second, *rest) = one.split(SEPARATOR), other.split(SEPARATOR)
-    known = dict(each.split(":", 1) for each in others)
-    found = dict(each.split(":", 1) for each in rest)
-    return first != second or any(known[task] != found[task] for task in known.keys() & found)
+    (space, *named), (other_space, *other_named) = one.split(SEPARATOR), other.split(SEPARATOR)
+    counterparts = dict(name.split(":", 1) for name in named)
+    other_counterparts = dict(name.split(":", 1) for name in other_named)
+    return space != other_space or any(
+        counterparts[task] != other_counterparts[task]
+        for task in counterparts.keys() & other_counterparts
+    )
 
 
 def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
@@ -205,12 +209,12 @@ def check_index(arn: str, model: Manifest, *, new: str, serving: str) -> None:
     An environment with two models keeps both of their indexes up to date, so either model may
     answer. An index without vectors is that of a third model, or one that an older file made again.
     """
-    found = _problem_of(arn, model)
-    if found:
+    problem = _problem_of(arn, model)
+    if problem:
         raise ReleaseRefusedError(
             f"the vectors would change from {serving} to {new}, of which the version's index must "
-            f"have vectors; found: {found}; allowed: under [model] one of the two models that are "
-            "deployed, that of [standby] after scripts/migrate NAME copy"
+            f"have vectors; found: {problem}; allowed: under [model] one of the two models that "
+            "are deployed, that of [standby] after scripts/migrate NAME copy"
         )
 
 
@@ -228,8 +232,8 @@ def _problem_of(arn: str, model: Manifest) -> str | None:
         if space not in spaces:
             return f"an index of {space}" if space else "an index that was never loaded"
         query = {"float32": [1.0] + [0.0] * (spaces[space] - 1)}
-        asked = {"indexArn": arn, "topK": 1, "queryVector": query}
-        return None if client.query(asked, deadline=None)["vectors"] else "no vectors"
+        request = {"indexArn": arn, "topK": 1, "queryVector": query}
+        return None if client.query(request, deadline=None)["vectors"] else "no vectors"
     except s3_vectors.S3VectorsError as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -278,15 +282,16 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: 
     stacks = session.create_client("cloudformation")
     (stack,) = stacks.describe_stacks(StackName=event["StackId"])["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-    wanted = event["ResourceProperties"]
-    recorded = outputs.get(wanted["RecordedAs"])
+    properties = event["ResourceProperties"]
+    recorded = outputs.get(properties["RecordedAs"])
     if "ROLLBACK" in stack["StackStatus"]:
         return _passed(recorded or _UNKNOWN)
     config = Config(read_timeout=_READ_TIMEOUT, retries={"mode": "standard", "max_attempts": 2})
     client = session.create_client("lambda", config=config)
     try:
-        check_function(wanted["Function"], event.get("OldResourceProperties", {}).get("Function"))
-        return _passed(_check(client, wanted, recorded))
+        deployed = event.get("OldResourceProperties", {}).get("Function")
+        check_function(properties["Function"], deployed)
+        return _passed(_check(client, properties, recorded))
     except ReleaseRefusedError as error:
         _log.error("release refused: %s", error)
         raise
@@ -296,43 +301,46 @@ def _passed(space: str) -> dict[str, Any]:
     return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
 
 
-def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
-    function, version, other = wanted["Function"], wanted["Version"], wanted["OtherVersion"]
-    alias = _alias(client, function, wanted["Alias"])
+def _check(client: Any, properties: Mapping[str, str], recorded: str | None) -> str:
+    function, version = properties["Function"], properties["Version"]
+    experiment = properties["OtherVersion"]
+    alias = _alias(client, function, properties["Alias"])
     served = alias["FunctionVersion"] if alias else None
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
     manifests = [*load_manifests(EmbedderSettings.from_env(os.environ).artifact).values()]
-    if version == served and not other:
+    if version == served and not experiment:
         return spaces_of(*manifests)
-    if weights and not other:
+    if weights and not experiment:
         # CodeDeploy sets the alias's weights itself and expects an alias without any.
         raise ReleaseRefusedError(
-            f"the alias {wanted['Alias']} divides its traffic with version {', '.join(weights)}, "
-            "and a release starts from one version; allowed: to end the experiment in a deploy of "
-            "its own, without a change of model or function, and to deploy this version after it; "
-            "scripts/reset-traffic, if a failed release left the weights"
+            f"the alias {properties['Alias']} divides its traffic with version "
+            f"{', '.join(weights)}, and a release starts from one version; allowed: to end the "
+            "experiment in a deploy of its own, without a change of model or function, and to "
+            "deploy this version after it; scripts/reset-traffic, if a failed release left the "
+            "weights"
         )
-    beside = other or (served if wanted["ShiftsTraffic"] == "true" else None)
+    beside = experiment or (served if properties["ShiftsTraffic"] == "true" else None)
     if beside:
         check_roles(*(_role(client, function, number) for number in (version, beside)))
-    new = _caller(client, function, version)
-    space = check_version(new, *manifests, starts=int(wanted["WarmStarts"]))
+    call = _caller(client, function, version)
+    space = check_version(call, *manifests, starts=int(properties["WarmStarts"]))
     serving = None
-    if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
-        live = None if wanted["BreakGlass"] == "true" else _active(client, function, served)
+    if served and version != served and properties["AllowVectorSpaceChange"] != "true":
+        live = None if properties["BreakGlass"] == "true" else _active(client, function, served)
         serving = _serving_space(live, recorded)
-        (old, *others), (own, *_) = serving.split(SEPARATOR), space.split(SEPARATOR)
-        if old != own and "Index" in wanted:
-            check_index(wanted["Index"], manifests[0], new=own, serving=old)
+        serving_space, *counterparts = serving.split(SEPARATOR)
+        own_space = space.partition(SEPARATOR)[0]
+        if serving_space != own_space and "Index" in properties:
+            check_index(properties["Index"], manifests[0], new=own_space, serving=serving_space)
             # The other kinds of models are compared as in every release.
-            serving = SEPARATOR.join([own, *others])
+            serving = SEPARATOR.join([own_space, *counterparts])
     compared = None
-    if other:
-        answer = _active(client, function, other)("GET", "/health", None)
+    if experiment:
+        answer = _active(client, function, experiment)("GET", "/health", None)
         compared = _space_of(answer)
         if compared is None:
             raise ReleaseRefusedError(
-                f"version {other} of the experiment does not answer GET /health with 200; "
+                f"version {experiment} of the experiment does not answer GET /health with 200; "
                 f"allowed: a version that answers, or no [experiment]{_found(answer)}"
             )
     check_spaces(new=space, serving=serving, other=compared)
@@ -374,12 +382,12 @@ def _active(client: Any, function: str, version: str) -> Call:
     (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
     """
     call = _caller(client, function, version)
-    which = {"FunctionName": function, "Qualifier": version}
-    if client.get_function_configuration(**which).get("State") == "Inactive":
+    target = {"FunctionName": function, "Qualifier": version}
+    if client.get_function_configuration(**target).get("State") == "Inactive":
         call("GET", "/health", None)
         # If it cannot be made Active, it does not answer the comparison either.
         with suppress(WaiterError):
-            client.get_waiter("function_active").wait(**which, WaiterConfig=_ACTIVATION)
+            client.get_waiter("function_active").wait(**target, WaiterConfig=_ACTIVATION)
     return call
 
 
@@ -404,8 +412,8 @@ def _caller(client: Any, function: str, version: str) -> Call:
             return Answer(status=504, body={}, reason=f"no response in {_READ_TIMEOUT} seconds")
         except ClientError as error:
             # Lambda itself refuses the call, as without a permission or without access to a key.
-            given, status = error.response["Error"], error.response["ResponseMetadata"]
-            reason = _cut(f"{given['Code']}: {given.get('Message')}")
+            refusal, status = error.response["Error"], error.response["ResponseMetadata"]
+            reason = _cut(f"{refusal['Code']}: {refusal.get('Message')}")
             return Answer(status=status["HTTPStatusCode"], body={}, reason=reason)
         payload = json.loads(response["Payload"].read())
         log = base64.b64decode(response.get("LogResult", "")).decode(errors="replace")
@@ -437,8 +445,8 @@ def _function_error(payload: Any, log: str) -> str:
 
     https://docs.aws.amazon.com/lambda/latest/dg/python-exceptions.html
     """
-    given = payload if isinstance(payload, dict) else {}
-    named = (given[key] for key in ("errorType", "errorMessage") if given.get(key))
+    error = payload if isinstance(payload, dict) else {}
+    named = (error[key] for key in ("errorType", "errorMessage") if error.get(key))
     reason = _cut(": ".join(map(str, named)))
     if any(words in f"{reason}{log}" for words in _OUT_OF_MEMORY):
         reason += "; out of memory: raise memory_mb under [function]"
@@ -460,19 +468,19 @@ def _shown(line: str) -> str:
     https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
     """
     try:
-        found = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return line.strip()
-    if not isinstance(found, dict):
+    if not isinstance(entry, dict):
         return line.strip()
-    record = found.get("record")
+    record = entry.get("record")
     if isinstance(record, dict):
         metrics = record.get("metrics", {})
         if record.get("status", "success") == "success":
             return ""
-        found = found | record | {name: metrics[name] for name in _MEMORY if name in metrics}
-    kept = {name: found[name] for name in (*_SHOWN, *_MEMORY) if found.get(name) is not None}
-    return json.dumps(kept) if kept else ""
+        entry = entry | record | {name: metrics[name] for name in _MEMORY if name in metrics}
+    shown = {name: entry[name] for name in (*_SHOWN, *_MEMORY) if entry.get(name) is not None}
+    return json.dumps(shown) if shown else ""
 
 
 def _cut(text: str) -> str:
@@ -489,8 +497,10 @@ def _space_of(answer: Answer) -> str | None:
 
 def _spaces_in(health: Mapping[str, Any]) -> str:
     """Return the spaces in a response to `GET /health`, as `spaces_of` names them."""
-    others = {task: _space_in(each) for task, each in health.items() if isinstance(each, dict)}
-    return _joined(_space_in(health), others)
+    counterparts = {
+        task: _space_in(model) for task, model in health.items() if isinstance(model, dict)
+    }
+    return _joined(_space_in(health), counterparts)
 
 
 def _space_in(model: Mapping[str, Any]) -> str:

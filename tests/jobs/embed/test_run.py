@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
 from embedding_client._jobs import parse_run
-from jobs.embed.job import FRAME
+from jobs.embed.job import LAYOUT
 from jobs.embed.readers import read_records
 from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes
 from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
@@ -201,8 +201,8 @@ def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     with pytest.raises(IncompleteJobError, match=rf"{count}\(part-000000\)\. Start"):
         finish_job(plan)
     assert not Path(plan.folder, "_job", "manifest.json").exists()
-    assert FRAME.missing(plan.folder, plan.shards) == [plan.shards[0]]
-    embed_shards(engine, plan, FRAME.missing(plan.folder, plan.shards))
+    assert LAYOUT.missing(plan.folder, plan.shards) == [plan.shards[0]]
+    embed_shards(engine, plan, LAYOUT.missing(plan.folder, plan.shards))
     assert finish_job(plan).rows == 40
 
 

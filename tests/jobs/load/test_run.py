@@ -18,7 +18,7 @@ from jobs.errors import (
     VectorSpaceError,
 )
 from jobs.load.index_client import IndexClient
-from jobs.load.run import FRAME, LoadResult, LoadSettings, finish_load, plan_load
+from jobs.load.run import LAYOUT, LoadResult, LoadSettings, finish_load, plan_load
 from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure
 from tests.jobs.load.conftest import ARN, ROWS, Clock, row
@@ -40,7 +40,7 @@ def work(plan, parts, client, threads=1):
 def load(source, **settings) -> LoadResult:
     """Load a job with two threads."""
     plan, client = planned(source, **settings)
-    for _ in work(plan, FRAME.missing(plan.folder, plan.parts), client, threads=2):
+    for _ in work(plan, LAYOUT.missing(plan.folder, plan.parts), client, threads=2):
         pass
     return finish_load(plan, client)
 
