@@ -78,13 +78,13 @@ class Stubbed:
         """Describe the resources of CodeDeploy in the endpoint's stack of dev."""
         resources = [
             {
-                "LogicalResourceId": kind,
-                "ResourceType": f"AWS::CodeDeploy::{kind}",
-                "PhysicalResourceId": f"the-{kind}",
+                "LogicalResourceId": resource_type,
+                "ResourceType": f"AWS::CodeDeploy::{resource_type}",
+                "PhysicalResourceId": f"the-{resource_type}",
                 "LastUpdatedTimestamp": self.day,
                 "ResourceStatus": "CREATE_COMPLETE",
             }
-            for kind in ("Application", "DeploymentGroup")
+            for resource_type in ("Application", "DeploymentGroup")
         ]
         self.stubs["cloudformation"].add_response(
             "list_stack_resources", {"StackResourceSummaries": resources}, {"StackName": STACK}
@@ -104,9 +104,9 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def session() -> Iterator[Stubbed]:
     """Return a session with prepared answers of AWS; the test must use each of them."""
-    made = Stubbed()
-    yield made
-    made.done()
+    stubbed = Stubbed()
+    yield stubbed
+    stubbed.done()
 
 
 @pytest.fixture

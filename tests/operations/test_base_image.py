@@ -9,7 +9,7 @@ from operations import base_image
 
 VERSION = (base_image._ROOT / "lambda_image" / ".python-version").read_text().strip()
 TAG = f"public.ecr.aws/lambda/python:{VERSION}-arm64"
-OLD, NEW = (f"sha256:{character * 64}" for character in "ab")
+DIGEST_BEFORE, DIGEST_NOW = (f"sha256:{character * 64}" for character in "ab")
 WRITTEN = '# A comment.\n[model]\nname = "any/model" # another\n'
 
 
@@ -32,7 +32,7 @@ def docker(tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path, monkeypatch, docker):
     """Return the folder of environments; Docker knows the new digest."""
-    docker(f'"{NEW}"')
+    docker(f'"{DIGEST_NOW}"')
     (tmp_path / "environments").mkdir()
     monkeypatch.setattr(base_image, "_ROOT", tmp_path)
     return tmp_path / "environments"
@@ -50,12 +50,24 @@ MIRROR = "mirror.example/lambda/python"
 @pytest.mark.parametrize(
     ("before", "tag", "printed"),
     [
-        (None, TAG, f"not pinned -> {NEW}"),
-        (f"{TAG}@{OLD}", TAG, f"{OLD} -> {NEW}"),
-        ("mirror.example/python:1.4@" + OLD, "mirror.example/python:1.4", f"{OLD} -> {NEW}"),
-        (f"{MIRROR}:3.9.2026-arm64@{OLD}", f"{MIRROR}:3.9.2026-arm64", f"{OLD} -> {NEW}"),
-        (f"{MIRROR}:3.9-arm64@{OLD}", f"{MIRROR}:{VERSION}-arm64", f"{OLD} -> {NEW}"),
-        (f"{TAG}@{NEW}", TAG, f"{NEW} -> unchanged"),
+        (None, TAG, f"not pinned -> {DIGEST_NOW}"),
+        (f"{TAG}@{DIGEST_BEFORE}", TAG, f"{DIGEST_BEFORE} -> {DIGEST_NOW}"),
+        (
+            "mirror.example/python:1.4@" + DIGEST_BEFORE,
+            "mirror.example/python:1.4",
+            f"{DIGEST_BEFORE} -> {DIGEST_NOW}",
+        ),
+        (
+            f"{MIRROR}:3.9.2026-arm64@{DIGEST_BEFORE}",
+            f"{MIRROR}:3.9.2026-arm64",
+            f"{DIGEST_BEFORE} -> {DIGEST_NOW}",
+        ),
+        (
+            f"{MIRROR}:3.9-arm64@{DIGEST_BEFORE}",
+            f"{MIRROR}:{VERSION}-arm64",
+            f"{DIGEST_BEFORE} -> {DIGEST_NOW}",
+        ),
+        (f"{TAG}@{DIGEST_NOW}", TAG, f"{DIGEST_NOW} -> unchanged"),
     ],
     ids=["first", "newer", "a mirror's own version", "a date", "another Python", "same"],
 )
@@ -64,9 +76,9 @@ def test_the_digest_of_now_is_pinned(folder, capsys, before, tag, printed):
     (folder / "dev.toml").write_text(WRITTEN + (f'base_image = "{before}"\n' if before else ""))
     assert base_image.main(["dev"]) == 0
     assert capsys.readouterr().out == f"dev: {printed}\n"
-    assert (folder / "dev.toml").read_text() == f'{WRITTEN}base_image = "{tag}@{NEW}"\n'
-    asked = (folder.parent / "asked").read_text()
-    assert asked == f"buildx imagetools inspect {tag} --format {{{{json .Manifest.Digest}}}}\n"
+    assert (folder / "dev.toml").read_text() == f'{WRITTEN}base_image = "{tag}@{DIGEST_NOW}"\n'
+    commands = (folder.parent / "asked").read_text()
+    assert commands == f"buildx imagetools inspect {tag} --format {{{{json .Manifest.Digest}}}}\n"
 
 
 def test_a_second_model_is_pinned_too(folder, capsys):
@@ -74,9 +86,9 @@ def test_a_second_model_is_pinned_too(folder, capsys):
     standby = '[standby]\nname = "another/model"\n'
     (folder / "dev.toml").write_text(WRITTEN + standby)
     assert base_image.main(["dev"]) == 0
-    printed = f"dev: not pinned -> {NEW}\ndev, [standby]: not pinned -> {NEW}\n"
+    printed = f"dev: not pinned -> {DIGEST_NOW}\ndev, [standby]: not pinned -> {DIGEST_NOW}\n"
     assert capsys.readouterr().out == printed
-    line = f'base_image = "{TAG}@{NEW}"\n'
+    line = f'base_image = "{TAG}@{DIGEST_NOW}"\n'
     assert (folder / "dev.toml").read_text() == WRITTEN + line + standby + line
 
 

@@ -24,9 +24,9 @@ def check(tmp_path, monkeypatch):
             (tmp_path / "environments" / f"{name}.toml").write_text(text)
 
         def accept() -> None:
-            built, *others = map(read_environment, files)
-            for other in others:
-                check_accepts(other, built)
+            built, *receivers = map(read_environment, files)
+            for receiver in receivers:
+                check_accepts(receiver, built)
 
         return report_errors(accept, failure="")
 
@@ -41,8 +41,8 @@ def model(name: str = MINILM, **settings: str) -> str:
 
 def test_equal_models_have_one_image(check):
     """Other settings of the environments may differ, and the image may be based on any base."""
-    other = model() + "[function]\nmemory_mb = 3538\n"
-    assert check(dev=model(base_image=PIN) + BATCH, staging=other, production=model()) == 0
+    larger = model() + "[function]\nmemory_mb = 3538\n"
+    assert check(dev=model(base_image=PIN) + BATCH, staging=larger, production=model()) == 0
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_what_differs_is_named(check, capsys, settings, message):
 
 def test_images_of_two_models_are_accepted_in_either_role(check, capsys):
     """A promotion before an exchange of the two, and one after it, needs no other image."""
-    one, other = model(), model("mine/other")
+    minilm, candidate = model(), model("mine/other")
     index = "index_dimension = 10\n[index]\n"
-    both = one + other.replace("[model]", "[standby]") + index
-    exchanged = one.replace("[model]", "[standby]") + other + index
-    assert check(dev=both, staging=exchanged) == 0
-    assert check(dev=both, staging=one) == 1
+    with_standby = minilm + candidate.replace("[model]", "[standby]") + index
+    exchanged = minilm.replace("[model]", "[standby]") + candidate + index
+    assert check(dev=with_standby, staging=exchanged) == 0
+    assert check(dev=with_standby, staging=minilm) == 1
     assert "[standby] name: found: mine/other; allowed: not set\n" in capsys.readouterr().err
-    assert check(dev=one, staging=both) == 1
+    assert check(dev=minilm, staging=with_standby) == 1
     error = capsys.readouterr().err
     assert f"  [standby] name: found: {MINILM}; allowed: mine/other\n" in error
     assert "packages: found: endpoint; allowed: endpoint, standby-endpoint\n" in error

@@ -53,5 +53,5 @@ def test_ctrl_c_is_no_failed_check(run, monkeypatch, capsys):
 
 def test_the_doctor_looks_in_the_environments_region(run):
     """The doctor gets the region of the environment's file, not that of the shell."""
-    placed = dev_with(account="123456789012", region="eu-central-1")
-    assert run(placed)[1].endswith(" --deployer --region eu-central-1")
+    environment = dev_with(account="123456789012", region="eu-central-1")
+    assert run(environment)[1].endswith(" --deployer --region eu-central-1")

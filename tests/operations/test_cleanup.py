@@ -88,8 +88,8 @@ def _ended(session, *, suspended: bool = False) -> None:
     _targets(session, suspended=suspended)
     _registered(session, suspended=True)
     _configured(session, f"{ARN}:live")
-    asked = {"FunctionName": "embedder", "Qualifier": "live"}
-    session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, asked)
+    alias = {"FunctionName": "embedder", "Qualifier": "live"}
+    session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, alias)
 
 
 class _Stacks:
@@ -141,9 +141,9 @@ def test_only_a_yes_destroys(step, monkeypatch, capsys, answer):
 
     monkeypatch.setattr("builtins.input", reply)
     assert step(before_destroy, **ASKING) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Destroy EmbeddingKit-dev-Endpoint in 123456789012, us-east-1? [y/N] ")
-    assert told.endswith("nothing was changed\n")
+    errors = capsys.readouterr().err
+    assert errors.startswith("Destroy EmbeddingKit-dev-Endpoint in 123456789012, us-east-1? [y/N] ")
+    assert errors.endswith("nothing was changed\n")
 
 
 @pytest.mark.parametrize("answer", ["y", " Yes "])
@@ -222,8 +222,8 @@ def test_a_deploy_without_provisioned_concurrency_resumes_nothing(account, step)
 def _stacks(session, **statuses: str) -> None:
     """Describe the stacks of dev, by their part and status."""
     stacks = [
-        session.stack(f"EmbeddingKit-dev-{part}", StackStatus=status)
-        for part, status in statuses.items()
+        session.stack(f"EmbeddingKit-dev-{stack}", StackStatus=status)
+        for stack, status in statuses.items()
     ]
     session.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": stacks}, {})
 

@@ -8,8 +8,8 @@ from operations import cleanup, deploy
 
 from .conftest import dev_with
 
-FIRST = ["download", "check_account", "check_age"]
-LAST = ["prepare_alias", "deploy_stacks", "clean_up"]
+CHECKS = ["download", "check_account", "check_age"]
+RELEASE = ["prepare_alias", "deploy_stacks", "clean_up"]
 PROMOTED = ["check_images", "deploy_store", "copy_images"]
 
 
@@ -61,7 +61,7 @@ def run(monkeypatch, session):
 def test_a_deploy_ends_with_the_doctor(run):
     """After the steps before and after the CDK's own; the CDK's options are those of others."""
     status, calls, commands = run("--require-approval", "never", "--all", "-c", "break-glass=true")
-    assert (status, calls) == (0, [*FIRST, "build", *LAST, "check_up"])
+    assert (status, calls) == (0, [*CHECKS, "build", *RELEASE, "check_up"])
     options = "--require-approval never --all -c break-glass=true"
     assert commands == [f"deploy --all -c environment=dev {options}"]
 
@@ -69,7 +69,7 @@ def test_a_deploy_ends_with_the_doctor(run):
 def test_the_steps_of_the_own_app_alone_are_left_out_for_another(run):
     """So is the doctor by its option, which the CDK's command does not get."""
     status, calls, commands = run("--app", "a b", "--no-doctor", "--verbose")
-    assert (status, calls) == (0, ["check_account", "build", *LAST])
+    assert (status, calls) == (0, ["check_account", "build", *RELEASE])
     assert commands == ["deploy --all -c environment=dev --app a b --verbose"]
 
 
@@ -77,7 +77,7 @@ def test_images_are_checked_before_anything_changes(run):
     """Then the repository is deployed, and the images are copied into it."""
     option = "--require-approval=never"
     status, calls, commands = run("--image", "sha256:a", option, "--image=b")
-    assert (status, calls) == (0, [*FIRST, *PROMOTED, *LAST, "check_up"])
+    assert (status, calls) == (0, [*CHECKS, *PROMOTED, *RELEASE, "check_up"])
     assert commands == [
         f"deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
         f"deploy --all -c images=endpoint=sha256:a -c environment=dev {option}",
@@ -87,7 +87,7 @@ def test_images_are_checked_before_anything_changes(run):
 def test_a_zip_may_need_no_stack_of_the_kit(run):
     """It is copied into the bucket of bootstrap, and not built."""
     status, calls, commands = run("--image=a.zip", "--no-doctor", function={"package": "zip"})
-    assert (status, calls) == (0, [*FIRST, *PROMOTED, *LAST])
+    assert (status, calls) == (0, [*CHECKS, *PROMOTED, *RELEASE])
     assert len(commands) == 1
 
 

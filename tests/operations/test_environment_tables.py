@@ -39,8 +39,8 @@ def file(tmp_path):
 def test_an_exchange_changes_two_words(file):
     """Comments, order and spaces stay; a second exchange gives the first text."""
     exchange_models(file)
-    wanted = TEXT.replace("[model] ", "[standby] ").replace("[ standby ]", "[ model ]")
-    assert file.read_text() == wanted
+    exchanged = TEXT.replace("[model] ", "[standby] ").replace("[ standby ]", "[ model ]")
+    assert file.read_text() == exchanged
     assert read_table_names(file) == ["tags", "standby", "function", "model", "index"]
     exchange_models(file)
     assert file.read_text() == TEXT

@@ -57,17 +57,17 @@ def etag(content: bytes) -> str:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     """Return the place of s3://bucket/models/own in a new cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = ModelSettings.model_validate({"folder": "s3://bucket/models/own/"}).folder
-    assert found is not None
-    return found
+    cached = ModelSettings.model_validate({"folder": "s3://bucket/models/own/"}).folder
+    assert cached is not None
+    return cached
 
 
 def test_a_folder_is_downloaded_once(folder, monkeypatch, capsys):
@@ -147,7 +147,7 @@ def test_an_environment_with_a_folder_in_s3(tmp_path, monkeypatch, folder):
         build_arguments(model)
     store, read = Store(), []
     monkeypatch.setattr(store, "create_client", lambda *_, **__: store.client, raising=False)
-    monkeypatch.setattr(model_download, "download", lambda *place: read.append(place))
+    monkeypatch.setattr(model_download, "download", lambda *location: read.append(location))
 
     def download_for(name):
         environment = load_environment(name, folder=tmp_path)
@@ -162,7 +162,7 @@ def test_an_environment_with_a_folder_in_s3(tmp_path, monkeypatch, folder):
         text.replace("[index]", "index_dimension = 9\n[index]") + shared
     )
     download_for("two")
-    assert [place[2] for place in read[1:]] == ["models/ranker", "models/own"]
+    assert [location[2] for location in read[1:]] == ["models/ranker", "models/own"]
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ def test_each_call_on_a_bucket_named_by_account_states_the_owner(
     monkeypatch.setattr(packages, "bootstrap_client", lambda *_, **__: stub.client)
     monkeypatch.setattr(session, "create_client", lambda *_, **__: stub.client)
     file.write_bytes(b"zip")
-    asked = {"Bucket": name, "Key": "a.zip"}
-    asked |= {"ExpectedBucketOwner": HOME} if name == BUCKET else {}
-    stub.add_response("head_object", {}, asked)
-    stub.add_client_error("head_object", "404", http_status_code=404, expected_params=asked)
-    stub.add_response("put_object", {}, {"Body": ANY, **asked})
-    stub.add_client_error("get_object", "AccessDenied", expected_params=asked)
+    head = {"Bucket": name, "Key": "a.zip"}
+    head |= {"ExpectedBucketOwner": HOME} if name == BUCKET else {}
+    stub.add_response("head_object", {}, head)
+    stub.add_client_error("head_object", "404", http_status_code=404, expected_params=head)
+    stub.add_response("put_object", {}, {"Body": ANY, **head})
+    stub.add_client_error("get_object", "AccessDenied", expected_params=head)
     bucket = PackageBucket(session, name)
     assert bucket.has("a.zip")
     bucket.write("a.zip", file)
@@ -78,8 +78,8 @@ def test_what_a_registry_answers_is_checked(session, monkeypatch):
 
     class Registry(QuietHandler):
         def respond(self) -> None:
-            content, kind = contents.get(self.path.rpartition("/")[2], (b"", ""))
-            self.answer(200 if content else 404, content, Content_Type=kind)
+            content, media_type = contents.get(self.path.rpartition("/")[2], (b"", ""))
+            self.answer(200 if content else 404, content, Content_Type=media_type)
 
     with serving(Registry) as url:
         monkeypatch.setattr(packages, "registry_client", lambda *_: session.stubs["ecr"].client)
@@ -89,9 +89,9 @@ def test_what_a_registry_answers_is_checked(session, monkeypatch):
         )
         repository = ImageRepository(session, RepositoryAddress(HOME, REGION, "kit"))
         assert repository.find(digest_of(b"none")) is None
-        found = repository.find(digest_of(image))
-        assert found
-        assert found.manifest == image
+        image_found = repository.find(digest_of(image))
+        assert image_found
+        assert image_found.manifest == image
         with pytest.raises(ValueError, match=f"answered {digest_of(b'other')} with other content"):
             repository.find(digest_of(b"other"))
         with pytest.raises(ValueError, match=r"runs no index of images; found: .*index\.v1"):

@@ -80,9 +80,9 @@ def test_each_way_to_deploy_or_compare_checks_the_region(aws, monkeypatch, capsy
 def test_an_unknown_region_is_a_note(aws, monkeypatch):
     """A region that opened after the list was made is not refused."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "me-south-1")
-    first, *_ = before_deploy(aws, dev_with(), imports=False)
-    assert not first.stops
-    assert "whether me-south-1 has Lambda Function URLs is not known here" in first.text
+    finding, *_ = before_deploy(aws, dev_with(), imports=False)
+    assert not finding.stops
+    assert "whether me-south-1 has Lambda Function URLs is not known here" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def repositories(session: Stubbed, *names: str) -> None:
     if not names:
         stub.add_client_error("describe_repositories", "RepositoryNotFoundException")
         return
-    found = {"repositories": [{"repositoryName": name} for name in names]}
-    stub.add_response("describe_repositories", found, {"repositoryNames": list(names)})
+    repositories = {"repositories": [{"repositoryName": name} for name in names]}
+    stub.add_response("describe_repositories", repositories, {"repositoryNames": list(names)})
 
 
 def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(session, production):
@@ -253,7 +253,10 @@ def test_a_stack_that_takes_no_update_stops(session, dev, part, status, advice):
     [
         # The CDK's command deletes a stack after its failed creation.
         *(("Observability", status) for status in ("CREATE_COMPLETE", "CREATE_FAILED")),
-        *(("Observability", f"{kind}_COMPLETE") for kind in ("ROLLBACK", "UPDATE_ROLLBACK")),
+        *(
+            ("Observability", f"{rollback}_COMPLETE")
+            for rollback in ("ROLLBACK", "UPDATE_ROLLBACK")
+        ),
         # It is no longer in the file.
         ("Server", "DELETE_IN_PROGRESS"),
     ],
@@ -364,9 +367,9 @@ def test_another_package_than_the_deployed_one_stops(session, with_function, dep
     """The alias would get another function, and callers another URL."""
     has(session, 1000, STACK)
     deployed_as(session, deployed)
-    found = list(before_deploy(session, with_function(package=package), imports=False))
-    assert [finding.stops for finding in found] == [True] * (package != deployed)
-    for finding in found:
+    findings = list(before_deploy(session, with_function(package=package), imports=False))
+    assert [finding.stops for finding in findings] == [True] * (package != deployed)
+    for finding in findings:
         assert finding.text.startswith(f"AWS changes no function from {deployed} to {package}")
         assert f'allowed: package = "{deployed}", or a second environment' in finding.text
 
@@ -404,12 +407,12 @@ def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3, imports):
 def test_a_bucket_of_artifacts_is_imported_by_its_plain_name(session, in_s3):
     """With the account in the file, the message names the option, and the option needs no more."""
     _has_bucket(session)
-    placed = in_s3.model_copy(update={"account": HOME})
-    (finding,) = before_deploy(session, placed, imports=False)
+    in_account = in_s3.model_copy(update={"account": HOME})
+    (finding,) = before_deploy(session, in_account, imports=False)
     assert finding.stops
     assert "To use it again: scripts/deploy dev --import-existing-resources. " in finding.text
     has(session, 1000)
-    assert list(before_deploy(session, placed, imports=True)) == []
+    assert list(before_deploy(session, in_account, imports=True)) == []
 
 
 def test_a_bucket_that_is_not_there_or_of_a_stack_is_fine(session, in_s3):

@@ -28,9 +28,9 @@ class _Account(Stubbed):
 @pytest.fixture
 def account(aws):
     """Return a session of an empty account."""
-    made = _Account(aws)
-    yield made
-    made.done()
+    account_of_role = _Account(aws)
+    yield account_of_role
+    account_of_role.done()
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ GROUP = f"arn:aws:logs:{REGION}:{HOME}:log-group:/team/embedder:*"
 def test_the_role_must_be_allowed_to_write_the_log(account, check, decision, notes):
     """A deploy would succeed without it, and every alarm on the log would stay silent."""
     _simulated(account, GROUP, decision, *LOGS)
-    found = check({"role": "team/embedder", "log_group": "/team/embedder"})
-    assert len(found) == notes
-    for finding in found:
+    findings = check({"role": "team/embedder", "log_group": "/team/embedder"})
+    assert len(findings) == notes
+    for finding in findings:
         assert not finding.stops
         assert "may not do logs:CreateLogStream, logs:PutLogEvents" in finding.text
         assert "cdk.out/iam-policy-report.txt" in finding.text

@@ -13,7 +13,7 @@ from stacks.key_policy import needed_statements
 from .conftest import HOME, REGION, dev_with
 
 #: All that have a statement of their own.
-PARTS: dict[str, Any] = {"budget": {"monthly_usd": 10.0}, "index": {}, "ingest": {}}
+TABLES: dict[str, Any] = {"budget": {"monthly_usd": 10.0}, "index": {}, "ingest": {}}
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def key(kms):
 
 
 def environment(key: str, **tables: object) -> EnvironmentSettings:
-    given = {"encryption": {"key": key}, "alarms": {"emails": ["ops@example.com"]}}
-    return dev_with(**given | tables)
+    defaults = {"encryption": {"key": key}, "alarms": {"emails": ["ops@example.com"]}}
+    return dev_with(**defaults | tables)
 
 
 @pytest.fixture
@@ -53,30 +53,34 @@ def allow(
 ) -> None:
     """Give the key the statements of the environment, as the page says; one may be a denial."""
     statements = needed_statements(of, partition="aws", region=REGION, account=HOME)
-    kept = [copy.deepcopy(one) for one in statements if one["Sid"] != without or denied]
-    for statement in kept:
+    policy_statements = [
+        copy.deepcopy(statement)
+        for statement in statements
+        if statement["Sid"] != without or denied
+    ]
+    for statement in policy_statements:
         if statement["Sid"] == without:
             statement["Effect"] = "Deny"
-    for statement in kept:
+    for statement in policy_statements:
         statement.update({name: value for name, value in changed.items() if name in statement})
-    policy = {"Version": "2012-10-17", "Statement": kept}
+    policy = {"Version": "2012-10-17", "Statement": policy_statements}
     kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
 
 
 def test_a_key_with_the_pages_policy_is_fine(kms, key, check):
     """With all parts that have a statement of their own."""
-    of = environment(key, **PARTS)
+    of = environment(key, **TABLES)
     allow(kms, key, of)
     assert check(of) == []
 
 
 def test_the_default_policy_of_a_key_is_not_enough(key, check):
     """The services of logs and alarms are no roles of the account."""
-    found = check(environment(key))
-    assert [finding.stops for finding in found] == [True, True]
-    assert '"Service": "logs.eu-central-1.amazonaws.com"' in found[0].text
-    assert '"Service": "cloudwatch.amazonaws.com"' in found[1].text
-    assert all("lacks a statement (docs/security.md)" in finding.text for finding in found)
+    findings = check(environment(key))
+    assert [finding.stops for finding in findings] == [True, True]
+    assert '"Service": "logs.eu-central-1.amazonaws.com"' in findings[0].text
+    assert '"Service": "cloudwatch.amazonaws.com"' in findings[1].text
+    assert all("lacks a statement (docs/security.md)" in finding.text for finding in findings)
 
 
 @pytest.mark.parametrize("denied", [False, True])
@@ -92,7 +96,7 @@ def test_the_default_policy_of_a_key_is_not_enough(key, check):
 )
 def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid, denied):
     """The one that is missing, ready to be copied; a denial that names the service is none."""
-    of = environment(key, **PARTS)
+    of = environment(key, **TABLES)
     allow(kms, key, of, without=sid, denied=denied)
     (finding,) = check(of)
     assert finding.stops
@@ -105,7 +109,10 @@ def test_without_a_recipient_nobody_publishes(kms, key, check):
     allow(kms, key, of)
     assert check(of) == []
     needed = needed_statements(of, partition="aws", region=REGION, account=HOME)
-    assert [one["Sid"] for one in needed] == ["PoliciesOfTheAccountDecide", "LogsAreEncrypted"]
+    assert [statement["Sid"] for statement in needed] == [
+        "PoliciesOfTheAccountDecide",
+        "LogsAreEncrypted",
+    ]
 
 
 def test_a_policy_that_names_each_role_is_a_note(kms, key, check):

@@ -7,7 +7,7 @@ import pytest
 from operations import reset_traffic
 from operations.reset_traffic import clear_weights, find_stuck_weights, main
 
-LEFT = {"3": 1.0}
+WEIGHTS = {"3": 1.0}
 CLEARED = {
     "FunctionName": "embedder",
     "Name": "live",
@@ -20,8 +20,8 @@ def _alias(session, version: str, others: dict[str, float]) -> None:
     answer: dict[str, Any] = {"FunctionVersion": version, "RevisionId": "revision-1"}
     if others:
         answer["RoutingConfig"] = {"AdditionalVersionWeights": others}
-    asked = {"FunctionName": "embedder", "Name": "live"}
-    session.stubs["lambda"].add_response("get_alias", answer, asked)
+    alias = {"FunctionName": "embedder", "Name": "live"}
+    session.stubs["lambda"].add_response("get_alias", answer, alias)
 
 
 def _weighted(session, version: str, others: dict[str, float], *, stays: bool = False) -> None:
@@ -71,12 +71,12 @@ def test_all_requests_go_where_most_go(session, environments, before, kept, weig
 
 def test_the_version_may_be_chosen(session, environments):
     """The user may choose either of the two versions, but no other."""
-    _released(session, "4", LEFT)
+    _released(session, "4", WEIGHTS)
     session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": "4"})
     assert clear_weights(session, environments["dev"], version="4").endswith(
         "now version 4 gets all of it"
     )
-    _released(session, "4", LEFT)
+    _released(session, "4", WEIGHTS)
     with pytest.raises(ValueError, match="--version: found: 2; allowed: 4 or 3, to which the ali"):
         clear_weights(session, environments["dev"], version="2")
 
@@ -111,9 +111,9 @@ def test_without_weights_of_a_release_nothing_is_changed(session, environments):
 @pytest.mark.parametrize(("running", "favorite"), [((), "3"), (("d-123",), None)])
 def test_weights_that_no_release_explains_are_stuck(session, environments, running, favorite):
     """A running release explains them, however long its shift takes."""
-    _released(session, "4", LEFT, *running)
-    found = find_stuck_weights(session, environments["dev"])
-    assert (found and found.favorite) == favorite
+    _released(session, "4", WEIGHTS, *running)
+    weights = find_stuck_weights(session, environments["dev"])
+    assert (weights and weights.favorite) == favorite
 
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):

@@ -88,10 +88,10 @@ def _running(session, *deployments: str) -> Any:
 
 def _published(session, version: str, *states: str, answers: Sequence[Any] = (200,) * 3) -> None:
     """Describe a version in these states, the last of which is Active, and its answers."""
-    which = {"FunctionName": "embedder", "Qualifier": version}
+    qualified = {"FunctionName": "embedder", "Qualifier": version}
     stub = session.stubs["lambda"]
     for number, state in enumerate((*states, "Active")):
-        stub.add_response("get_function_configuration", {"State": state}, which)
+        stub.add_response("get_function_configuration", {"State": state}, qualified)
         if number == 0 and states:
             stub.add_client_error("invoke", "CodeArtifactUserPendingException")
     for answer in answers:
@@ -101,7 +101,7 @@ def _published(session, version: str, *states: str, answers: Sequence[Any] = (20
         crash = {"FunctionError": "Unhandled"} if answer == 502 else {}
         body = json.dumps({"statusCode": answer}).encode()
         payload = StreamingBody(io.BytesIO(body), len(body))
-        stub.add_response("invoke", {"Payload": payload, **crash}, which | {"Payload": ANY})
+        stub.add_response("invoke", {"Payload": payload, **crash}, qualified | {"Payload": ANY})
 
 
 def _updated(session, version: str) -> None:
@@ -171,14 +171,14 @@ def test_a_version_with_other_limits_of_callers_is_refused(session, environments
     """It would let a role search other documents; a role that it does not name finds nothing."""
     limited = environments["dev"].model_copy(update={"callers": Callers(prefixes={ACME: "acme/"})})
     _released(session)
-    found: dict[str, Any] = {"Variables": {}}
+    environment: dict[str, Any] = {"Variables": {}}
     if isinstance(limits, dict):
-        found = {"Variables": {"EMBEDDING_SEARCH_PREFIXES": json.dumps(limits)}}
+        environment = {"Variables": {"EMBEDDING_SEARCH_PREFIXES": json.dumps(limits)}}
     elif limits:
-        found = {"Error": {"ErrorCode": limits, "Message": limits}}
+        environment = {"Error": {"ErrorCode": limits, "Message": limits}}
     session.stubs["lambda"].add_response(
         "get_function_configuration",
-        {"Environment": found},
+        {"Environment": environment},
         {"FunctionName": "embedder", "Qualifier": "5"},
     )
     if refused:
@@ -203,9 +203,9 @@ def test_a_version_that_cannot_be_warmed_can_serve(session, environments, capsys
 def test_an_inactive_version_without_the_permission_is_not_waited_for(session, environments):
     """No request makes it Active before the alias moves to it."""
     _released(session)
-    which = {"FunctionName": "embedder", "Qualifier": "5"}
+    qualified = {"FunctionName": "embedder", "Qualifier": "5"}
     stub = session.stubs["lambda"]
-    stub.add_response("get_function_configuration", {"State": "Inactive"}, which)
+    stub.add_response("get_function_configuration", {"State": "Inactive"}, qualified)
     stub.add_client_error("invoke", "AccessDeniedException")
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, environments["dev"])
@@ -360,10 +360,10 @@ def test_what_is_not_deployed_cannot_be_rolled_back(session, environments):
 
 def test_the_command_prints_what_it_did(monkeypatch, capsys):
     """The command prints the result, or one line on stderr with exit status 1."""
-    asked = []
+    versions = []
 
     def answer(_, environment, *, version):
-        asked.append((environment.name, version))
+        versions.append((environment.name, version))
         if version == "3":
             raise ValueError("there is no version 3")
         return "the alias live serves version 5"
@@ -376,4 +376,4 @@ def test_the_command_prints_what_it_did(monkeypatch, capsys):
     printed = capsys.readouterr()
     assert printed.out == "the alias live serves version 5\n"
     assert printed.err.startswith("error: there is no version 3\nerror: there is no environment")
-    assert asked == [("dev", None), ("dev", "3")]
+    assert versions == [("dev", None), ("dev", "3")]

@@ -79,16 +79,16 @@ class _Account(Stubbed):
         )
 
     def indexes(self):
-        found = self.vectors.list_indexes(vectorBucketName=BUCKET)["indexes"]
-        return [index["indexName"].removeprefix("index-") for index in found]
+        indexes = self.vectors.list_indexes(vectorBucketName=BUCKET)["indexes"]
+        return [index["indexName"].removeprefix("index-") for index in indexes]
 
     def has_stack(self, *outputs):
         """Describe the stack; without outputs, it does not exist."""
         if not outputs:
             self.stub.add_client_error("describe_stacks", "ValidationError")
             return
-        found = [{"OutputKey": key, "OutputValue": value} for key, value in outputs]
-        stack = self.stack(STACK, Outputs=found)
+        described = [{"OutputKey": key, "OutputValue": value} for key, value in outputs]
+        stack = self.stack(STACK, Outputs=described)
         self.stub.add_response("describe_stacks", {"Stacks": [stack]}, {"StackName": STACK})
 
     def deleted(self, *stacks):
@@ -103,8 +103,8 @@ class _Account(Stubbed):
             }
             for name, day, _ in stacks
         ]
-        asked = {"StackStatusFilter": ["DELETE_COMPLETE"]}
-        self.stub.add_response("list_stacks", {"StackSummaries": summaries}, asked)
+        deleted = {"StackStatusFilter": ["DELETE_COMPLETE"]}
+        self.stub.add_response("list_stacks", {"StackSummaries": summaries}, deleted)
 
     def resources(self, day, bucket):
         arn = f"arn:aws:cloudformation:{REGION}:123456789012:stack/{STACK}/{day}"
@@ -122,18 +122,18 @@ class _Account(Stubbed):
 
 @pytest.fixture
 def account(aws):
-    made = _Account()
-    yield made
-    made.done()
+    account_with_store = _Account()
+    yield account_with_store
+    account_with_store.done()
 
 
 @pytest.fixture
 def store(account, environments):
     """Return the vector bucket, of a stack with the third index."""
     account.has_stack(("LoadStateMachineArn", "any"), ("IndexArn", f"{INDEX}index-c"))
-    found = find_store(account, environments["dev"])
-    assert found == VectorStore(bucket=BUCKET, indexes=(f"{INDEX}index-c",), region=None)
-    return found
+    store = find_store(account, environments["dev"])
+    assert store == VectorStore(bucket=BUCKET, indexes=(f"{INDEX}index-c",), region=None)
+    return store
 
 
 def test_an_index_is_unused_if_nothing_names_it(account, store):
@@ -163,9 +163,9 @@ def test_the_index_of_the_stack_is_use(account, store):
 def test_the_index_of_a_second_model_is_use(account, environments):
     """The queue's function names it within JSON, and the function to compare with may be gone."""
     account.has_stack(("StandbyIndexArn", f"{INDEX}index-a"), ("IndexArn", f"{INDEX}index-c"))
-    found = find_store(account, environments["dev"])
-    assert found.indexes == (f"{INDEX}index-c", f"{INDEX}index-a")
-    assert unused_indexes(account, found) == []
+    store = find_store(account, environments["dev"])
+    assert store.indexes == (f"{INDEX}index-c", f"{INDEX}index-a")
+    assert unused_indexes(account, store) == []
 
 
 @pytest.mark.parametrize("is_running", [False, True])
@@ -210,9 +210,9 @@ def left(account, environments):
     account.deleted((STACK, 3, "older"), ("EmbeddingKit-dev-Batch", 9, ""), (STACK, 7, BUCKET))
     account.has_stack()
     account.resources(7, f"arn:aws:s3vectors:{REGION}:123456789012:bucket/{BUCKET}")
-    found = find_deleted_store(account, environments["dev"])
-    assert found == VectorStore(bucket=BUCKET, indexes=(), region=None)
-    return found
+    store = find_deleted_store(account, environments["dev"])
+    assert store == VectorStore(bucket=BUCKET, indexes=(), region=None)
+    return store
 
 
 def test_a_destroy_deletes_all_indexes_and_the_bucket(account, left):

@@ -15,9 +15,9 @@ SCRIPTS = sorted(
 )
 #: Those with a program that describes its own arguments.
 PROGRAMS = {
-    name: found[1]
+    name: command[1]
     for name in SCRIPTS
-    if (found := re.search(r"\nexec (python -m \S+)", (ROOT / "scripts" / name).read_text()))
+    if (command := re.search(r"\nexec (python -m \S+)", (ROOT / "scripts" / name).read_text()))
 }
 #: Those that read their first argument themselves.
 NAMED = ["build", "deploy", "destroy", "migrate", "release"]

@@ -30,14 +30,14 @@ def locked(name: str) -> dict[str, Any]:
 def exported(path: str) -> dict[NormalizedName, tuple[str, set[str]]]:
     """Return the version and the hashes of each package in a requirements file."""
     lines = (ROOT / path).read_text().replace("\\\n", " ").splitlines()
-    found = {}
+    versions = {}
     for line in lines:
         if line.startswith("#"):
             continue
         requirement, *hashes = re.split(r"\s+--hash=", line.strip())
         parsed = Requirement(requirement)
-        found[canonicalize_name(parsed.name)] = (str(parsed.specifier), set(hashes))
-    return found
+        versions[canonicalize_name(parsed.name)] = (str(parsed.specifier), set(hashes))
+    return versions
 
 
 def names(requirements: list[str]) -> set[NormalizedName]:
@@ -64,7 +64,7 @@ def test_the_apps_requirements_are_those_of_the_lock_file():
     pinned = dict(line.split("==") for line in lines)
     needed = names(PROJECT["project"]["dependencies"])
     while (
-        more := {
+        unexpected := {
             canonicalize_name(dependency["name"])
             for name in needed
             for dependency in locked(name).get("dependencies", [])
@@ -72,7 +72,7 @@ def test_the_apps_requirements_are_those_of_the_lock_file():
         }
         - needed
     ):
-        needed |= more
+        needed |= unexpected
     assert pinned == {name: locked(name)["version"] for name in needed}
 
 

@@ -41,8 +41,8 @@ def run(scripts_with):
 )
 def test_a_profile_is_of_all_steps(run, name, arguments):
     """No program gets the option, and none gets other credentials of the shell."""
-    others = dict.fromkeys(VARIABLES, "other")
-    status, calls = run(name, *arguments, **others)
+    variables = dict.fromkeys(VARIABLES, "other")
+    status, calls = run(name, *arguments, **variables)
     assert status == 0
     assert calls
     assert {call.rpartition(" ")[2] for call in calls} == {"sandbox|sandbox|||"}
@@ -54,10 +54,10 @@ def test_a_profile_is_of_all_steps(run, name, arguments):
 @pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
 def test_the_shells_profile_comes_before_its_other_credentials(run, variable):
     """The CDK's command prefers the profile, and botocore does not: all steps do as the CDK."""
-    others = {"AWS_ACCESS_KEY_ID": "key", "AWS_WEB_IDENTITY_TOKEN_FILE": "token"}
-    calls = run("rollback", "dev", **{variable: "a"}, **others)[1]
+    credentials = {"AWS_ACCESS_KEY_ID": "key", "AWS_WEB_IDENTITY_TOKEN_FILE": "token"}
+    calls = run("rollback", "dev", **{variable: "a"}, **credentials)[1]
     assert calls == ["python -m operations.rollback dev a|a|||"]
-    calls = run("rollback", "dev", **others)[1]
+    calls = run("rollback", "dev", **credentials)[1]
     assert calls == ["python -m operations.rollback dev ||key||token"]
 
 

@@ -80,7 +80,11 @@ def test_a_prepared_release_changes_nothing_else(repository):
     release.prepare(repository, "1.2.3", TODAY)
     for name in release.PROJECTS:
         after = (repository / name).read_text().splitlines()
-        changed = [new for old, new in zip(before[name], after, strict=True) if old != new]
+        changed = [
+            line
+            for line_before, line in zip(before[name], after, strict=True)
+            if line_before != line
+        ]
         assert changed == ['version = "1.2.3"']
 
 
@@ -175,5 +179,5 @@ def test_the_command_prints_notes_and_errors(repository, monkeypatch, capsys):
 def test_the_projects_are_those_of_the_workspace():
     """A distribution that is added is also versioned."""
     workspace = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["workspace"]
-    found = {"pyproject.toml", *(f"{one}/pyproject.toml" for one in workspace["members"])}
-    assert found == set(release.PROJECTS)
+    projects = {"pyproject.toml", *(f"{member}/pyproject.toml" for member in workspace["members"])}
+    assert projects == set(release.PROJECTS)

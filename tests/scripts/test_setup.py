@@ -183,7 +183,7 @@ def test_an_unsupported_python_is_refused(checkout):
 
 def test_two_setups_at_the_same_time_take_turns(checkout):
     """The second one finds the .venv of the first up to date."""
-    with checkout.start() as first, checkout.start() as second:
-        for process in (first, second):
+    with checkout.start() as one_setup, checkout.start() as other_setup:
+        for process in (one_setup, other_setup):
             assert process.communicate()[0] == f"ready: {checkout.root}/.venv\n"
     assert checkout.calls.read_text().count("venv --clear") == 1

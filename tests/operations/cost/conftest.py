@@ -83,12 +83,14 @@ def environments(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def synthesize():
     """Synthesize each environment once."""
-    made: dict[str, list[Resource]] = {}
+    resources_by_environment: dict[str, list[Resource]] = {}
 
     def resources_of(environment):
         key = repr(environment)
-        made[key] = made.get(key) or cost_tool.resources_of(environment)
-        return made[key]
+        resources_by_environment[key] = resources_by_environment.get(key) or cost_tool.resources_of(
+            environment
+        )
+        return resources_by_environment[key]
 
     return resources_of
 

@@ -25,8 +25,8 @@ OVERHEAD = 0.003
 def scenario(requests, seconds=0.28, *, tokens=512, **changed):
     """Return requests of so many billed seconds, at 2,048 MB if nothing else is said."""
     month = Month(requests=requests, tokens=tokens)
-    given = {"memory_mb": 2048, **changed}
-    return Scenario(month=month, core_seconds=seconds - OVERHEAD, **given)
+    settings = {"memory_mb": 2048, **changed}
+    return Scenario(month=month, core_seconds=seconds - OVERHEAD, **settings)
 
 
 def bill(name, found):
@@ -49,8 +49,8 @@ def test_a_snapshot_of_2_gb_costs_7_dollars_91_a_month_and_a_restore_28_thousand
 def test_provisioned_concurrency_pays_off_above_60_percent_use():
     """At 60% use, one environment costs as much as the same duration on demand."""
     busy = 0.6 * 730 * 3600
-    found = scenario(busy / 0.3, 0.3, bounds=(1, 1))
-    items = {item.name: item for item in bill(PROVISIONED, found)}
+    busy_scenario = scenario(busy / 0.3, 0.3, bounds=(1, 1))
+    items = {item.name: item for item in bill(PROVISIONED, busy_scenario)}
     assert items["provisioned"].usd == pytest.approx(17.52, rel=0.001)
     always = usd(bill(PROVISIONED, scenario(busy / 0.3, 0.3)))
     assert always > items["provisioned"].usd
@@ -69,8 +69,8 @@ def test_tasks_are_billed_with_addresses_and_a_load_balancer():
 @pytest.mark.parametrize(("tokens", "expected"), [(500, 10), (2048, 41)])
 def test_a_hosted_api_charges_for_tokens(tokens, expected):
     """A million requests at $0.02 for a million tokens."""
-    found = bill("OpenAI text-embedding-3-small", scenario(1e6, tokens=tokens))
-    assert usd(found) == pytest.approx(expected, rel=0.01)
+    items = bill("OpenAI text-embedding-3-small", scenario(1e6, tokens=tokens))
+    assert usd(items) == pytest.approx(expected, rel=0.01)
 
 
 def test_lambda_becomes_dearer_than_a_server_where_their_bills_cross():
@@ -116,9 +116,9 @@ def test_requests_beyond_the_provisioned_concurrency_follow_erlangs_formula():
 
 def test_provisioned_concurrency_stays_within_its_bounds():
     """The minimum is billed without traffic, and what is beyond the maximum runs on demand."""
-    kept, beyond = scenario(1, 0.05, bounds=(5, 40)).provisioned
-    assert kept == pytest.approx(5)
+    environments, beyond = scenario(1, 0.05, bounds=(5, 40)).provisioned
+    assert environments == pytest.approx(5)
     assert beyond < 0.001
-    kept, beyond = scenario(1e12, 0.05, bounds=(5, 40)).provisioned
-    assert kept == pytest.approx(40)
+    environments, beyond = scenario(1e12, 0.05, bounds=(5, 40)).provisioned
+    assert environments == pytest.approx(40)
     assert 0.5 < beyond < 1

@@ -27,19 +27,19 @@ MINILM = {
 
 def values(output):
     """Return the amounts of a table by their names."""
-    found = {}
+    amounts = {}
     for line in output.splitlines():
         name, amount = line[:46].strip(), line[46:56].strip().replace(",", "")
         if amount.replace(".", "", 1).replace("-", "").isdigit():
-            found[name] = float(amount)
-    return found
+            amounts[name] = float(amount)
+    return amounts
 
 
 def test_the_table_has_every_way_to_serve(cost):
     """Lambda in its three ways, Fargate, and the hosted APIs."""
     status, out, _ = cost("dev", "--requests", "3M", "--tokens", "128")
     assert status == 0
-    found = values(out)
+    amounts = values(out)
     for name in (
         "Lambda on demand",
         "Lambda SnapStart",
@@ -51,8 +51,10 @@ def test_the_table_has_every_way_to_serve(cost):
         "Voyage AI voyage-4",
         "Google gemini-embedding-001",
     ):
-        assert found[name] > 0
-    assert found["OpenAI text-embedding-3-small"] == pytest.approx(3e6 * 128 * 0.02 / 1e6, abs=0.01)
+        assert amounts[name] > 0
+    assert amounts["OpenAI text-embedding-3-small"] == pytest.approx(
+        3e6 * 128 * 0.02 / 1e6, abs=0.01
+    )
 
 
 def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
@@ -69,18 +71,18 @@ def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
 
 def test_what_is_watched_is_counted_in_the_templates(cost):
     """The essential alarms read what an account has free; a recipient adds a page and a key."""
-    least = values(cost("dev")[1])
-    assert least["CloudWatch alarms, by metrics"] == 1.5
-    assert not {"composite alarm", "SNS topic's KMS key"} & least.keys()
+    default = values(cost("dev")[1])
+    assert default["CloudWatch alarms, by metrics"] == 1.5
+    assert not {"composite alarm", "SNS topic's KMS key"} & default.keys()
     essential = values(cost("essential")[1])
     assert essential["CloudWatch alarms, by metrics"] == 1
     # Seven metrics of warnings, and two anomalies with two bounds each.
     warned = values(cost("warned")[1])
     assert warned["CloudWatch alarms, by metrics"] == pytest.approx(2.8)
-    told = values(cost("told")[1])
-    assert told["CloudWatch alarms, by metrics"] == 1.5
-    assert told["composite alarm"] == 0.5
-    assert told["SNS topic's KMS key"] == 1
+    with_emails = values(cost("told")[1])
+    assert with_emails["CloudWatch alarms, by metrics"] == 1.5
+    assert with_emails["composite alarm"] == 0.5
+    assert with_emails["SNS topic's KMS key"] == 1
 
 
 @pytest.mark.parametrize(
@@ -88,8 +90,8 @@ def test_what_is_watched_is_counted_in_the_templates(cost):
 )
 def test_traces_are_priced_by_lambdas_sampling(cost, requests, dollars):
     """The first request of each second and 5% of the others, $5 a million after 100,000."""
-    found = values(cost("traced", "--requests", requests)[1])
-    assert found["traces of X-Ray"] == pytest.approx(dollars, abs=0.03)
+    amounts = values(cost("traced", "--requests", requests)[1])
+    assert amounts["traces of X-Ray"] == pytest.approx(dollars, abs=0.03)
     assert "traces of X-Ray" not in cost("dev", "--requests", requests)[1]
 
 
@@ -159,9 +161,9 @@ def test_a_cost_needs_no_accepted_license(cost):
 )
 def test_what_an_environment_has_is_priced(cost, environment, options, expected):
     """To the cent, where it is switched on; None is not on the bill."""
-    found = values(cost(environment, *options)[1].partition("This environment")[2])
+    amounts = values(cost(environment, *options)[1].partition("This environment")[2])
     for name, dollars in expected.items():
-        assert found.get(name) == (dollars and pytest.approx(dollars, abs=0.01)), name
+        assert amounts.get(name) == (dollars and pytest.approx(dollars, abs=0.01)), name
 
 
 def test_traffic_beyond_the_provisioned_maximum_is_reported(cost):
@@ -193,13 +195,15 @@ def test_documents_are_priced_by_changes_and_nights(cost):
 
 def test_a_second_model_doubles_what_keeps_an_index(cost):
     """But for the events, which are billed once, and the searches, of one of the two."""
-    given = ("--changes", "1M", "--chunks", "10M", "--documents", "1M", "--vectors", "1M")
-    one, two = (values(cost(name, *given)[1]) for name in ("documents", "standby"))
+    traffic = ("--changes", "1M", "--chunks", "10M", "--documents", "1M", "--vectors", "1M")
+    alone, with_standby = (values(cost(name, *traffic)[1]) for name in ("documents", "standby"))
     once = {"documents, events", "index, searches", "index, data searched", "dashboard"}
-    kept = [name for name in one if name.startswith(("documents,", "index,", "image"))]
-    assert len(kept) > 12
-    for name in kept:
-        assert two[name] == pytest.approx(one[name] * (1 if name in once else 2), rel=0.02), name
+    doubled = [name for name in alone if name.startswith(("documents,", "index,", "image"))]
+    assert len(doubled) > 12
+    for name in doubled:
+        assert with_standby[name] == pytest.approx(
+            alone[name] * (1 if name in once else 2), rel=0.02
+        ), name
 
 
 def test_another_region_says_which_prices_it_assumes(cost):
