@@ -33,8 +33,11 @@ VARIED = {
     "callers": {"principals": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"]},
     "budget": {"monthly_usd": 10.0},
     "index": {"source": "s3://example-vectors/", "filterable": ["lang"]},
-    "ingest": {"source": "s3://example-documents/", "tags": True},
-    "watch": {"questions": "_watch/questions.jsonl"},
+    "ingest": {
+        "source": "s3://example-documents/",
+        "tags": True,
+        "questions": "_questions/golden.jsonl",
+    },
     "batch": {
         "input": "s3://example-texts/",
         "output": "s3://example-vectors/",
