@@ -67,8 +67,8 @@ def statements(template: Template, role: str = "") -> list[dict[str, Any]]:
 
 
 def _attribute(name: str, attribute: str) -> str:
-    kind = "Function" if "Function" in name else "Log"
-    return _ATTRIBUTES.get(attribute, _ATTRIBUTES[kind])
+    resource = "Function" if "Function" in name else "Log"
+    return _ATTRIBUTES.get(attribute, _ATTRIBUTES[resource])
 
 
 def resolved(
@@ -115,7 +115,7 @@ def allowed(
     References in the policies are replaced by `resolve`.
     """
     policies = [
-        ([found["Ref"] for found in policy["Roles"]], resolve(policy["PolicyDocument"]))
+        ([role["Ref"] for role in policy["Roles"]], resolve(policy["PolicyDocument"]))
         for policy in of_kind(template, "AWS::IAM::Policy")
     ]
 

@@ -56,9 +56,9 @@ def created(synthesize, model):
 )
 def test_every_resource_has_the_key(imported, kind, name, at_least):
     """So do those of the CDK's provider framework, and those that are added later."""
-    found = of_kind(imported, kind)
-    assert len(found) >= at_least
-    assert {properties.get(name) for properties in found} == {ARN}
+    resources = of_kind(imported, kind)
+    assert len(resources) >= at_least
+    assert {properties.get(name) for properties in resources} == {ARN}
 
 
 def test_no_other_key_is_made_and_no_role_gets_a_permission(imported):
@@ -80,25 +80,25 @@ CONTEXT = "kms:EncryptionContext:${EncryptionContextKey}"
 LOGS = f"arn:aws:logs:us-east-1:{HOME}:log-group:"
 GROUP = {CONTEXT: f"{LOGS}one"}
 OTHER_GROUP = {CONTEXT: LOGS.replace(HOME, "999988887777") + "one"}
-HERE, ELSEWHERE = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "999988887777"}
+SAME_ACCOUNT, ANOTHER_ACCOUNT = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "999988887777"}
 
 
 MAY: list[Case] = [
     ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN, GROUP),
     ("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", ARN, GROUP),
-    ("cloudwatch.amazonaws.com", "kms:GenerateDataKey", ARN, HERE),
-    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, HERE),
-    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, HERE),
+    ("cloudwatch.amazonaws.com", "kms:GenerateDataKey", ARN, SAME_ACCOUNT),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, SAME_ACCOUNT),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, SAME_ACCOUNT),
 ]
 MAY_NOT: list[Case] = [
     ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN, OTHER_GROUP),
     ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN),
     ("logs.us-east-1.amazonaws.com", "kms:CreateGrant", ARN, GROUP),
     ("logs.eu-west-1.amazonaws.com", "kms:Encrypt", ARN, GROUP),
-    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, ELSEWHERE),
-    ("cloudwatch.amazonaws.com", "kms:Encrypt", ARN, HERE),
-    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, ELSEWHERE),
-    ("sns.amazonaws.com", "kms:Decrypt", ARN, HERE),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, ANOTHER_ACCOUNT),
+    ("cloudwatch.amazonaws.com", "kms:Encrypt", ARN, SAME_ACCOUNT),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, ANOTHER_ACCOUNT),
+    ("sns.amazonaws.com", "kms:Decrypt", ARN, SAME_ACCOUNT),
 ]
 
 

@@ -54,8 +54,8 @@ MAY_NOT = [
 
 def test_bootstraps_roles_publish_and_deploy_and_do_nothing_else(template):
     """No role may delete, and no other role may write or read."""
-    found = only(template, "AWS::S3::BucketPolicy")["PolicyDocument"]
-    policy = resolved(found, attribute=lambda *_: BUCKET)
+    document = only(template, "AWS::S3::BucketPolicy")["PolicyDocument"]
+    policy = resolved(document, attribute=lambda *_: BUCKET)
     encrypted = {"aws:SecureTransport": "true"}
     may, may_not = ([(*case, encrypted) for case in cases] for cases in (MAY, MAY_NOT))
     assert allowed_by(may + may_not, resource_policy=policy) == may

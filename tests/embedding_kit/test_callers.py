@@ -37,15 +37,15 @@ def may_call(endpoint_template):
 
     def ask(callers: Callers, principal: str, *, resource: str = LIVE, **context: str) -> bool:
         policy = _resource_policy(endpoint_template(callers=callers))
-        asked = [
-            (principal, action, resource, found | context)
-            for action, found in (
+        questions = [
+            (principal, action, resource, condition | context)
+            for action, condition in (
                 ("lambda:InvokeFunctionUrl", {"lambda:FunctionUrlAuthType": "AWS_IAM"}),
                 ("lambda:InvokeFunction", {"lambda:InvokedViaFunctionUrl": "true"}),
             )
         ]
         identity = [IDENTITY] if HOME not in principal else []
-        return allowed_by(asked, identity=identity, resource_policy=policy) == asked
+        return allowed_by(questions, identity=identity, resource_policy=policy) == questions
 
     return ask
 
@@ -54,7 +54,9 @@ def _resource_policy(template: Any) -> dict[str, Any]:
     """Write the permissions as Lambda does: as one resource policy on the alias."""
     return {
         "Version": "2012-10-17",
-        "Statement": [_statement(each) for each in of_kind(template, "AWS::Lambda::Permission")],
+        "Statement": [
+            _statement(permission) for permission in of_kind(template, "AWS::Lambda::Permission")
+        ],
     }
 
 
@@ -306,7 +308,11 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
 def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
     """Each error names the rule, the value found and the values allowed."""
     everyone = {f"arn:aws:iam::111122223333:role/{'r' * 300}/{number}": "a/" for number in range(9)}
-    kept: dict[str, Any] = {"ingest": IngestSettings(), "index": VectorIndexSettings(), "ways": {}}
+    unlimited: dict[str, Any] = {
+        "ingest": IngestSettings(),
+        "index": VectorIndexSettings(),
+        "ways": {},
+    }
     api = {"front": ApiGatewayFront(callers=(FrontCaller(name="a", rate=1, burst=1),))}
     limited = Callers(prefixes={ROLE: "acme/"})
     messages = []
@@ -315,9 +321,11 @@ def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
         lambda: Callers(principals=(ROLE,), prefixes={ROLE: "acme/"}),
         lambda: Callers(prefixes={ROLE: "a/", ROLE.replace("role/", "role/path/"): "b/"}),
         lambda: Callers(prefixes=everyone),
-        lambda: check_prefixes(**kept | {"ingest": None}),
-        lambda: check_prefixes(**kept | {"index": VectorIndexSettings(non_filterable=("tenant",))}),
-        lambda: check_prefixes(**kept | {"ways": api}),
+        lambda: check_prefixes(**unlimited | {"ingest": None}),
+        lambda: check_prefixes(
+            **unlimited | {"index": VectorIndexSettings(non_filterable=("tenant",))}
+        ),
+        lambda: check_prefixes(**unlimited | {"ways": api}),
         lambda: make_endpoint(
             Stack(), model=model, callers=limited, experiment=Experiment(version=3)
         ),

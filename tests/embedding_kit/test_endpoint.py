@@ -83,7 +83,7 @@ def test_the_packages_example_works_in_another_app(tmp_path):
 
 def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
     """Another app can add alarms on speed, cold starts and failures without metric names."""
-    found, labels = {}, {}
+    statistics, labels = {}, {}
 
     def build(stack):
         endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
@@ -96,13 +96,13 @@ def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
             endpoint.metric_texts(),
             endpoint.metric("UrlRequestCount", statistic="Sum"),
         ):
-            found[metric.metric_name] = (metric.namespace, metric.statistic)
+            statistics[metric.metric_name] = (metric.namespace, metric.statistic)
             if metric.label:
                 labels[metric.label] = metric.period.to_minutes()
 
     synthesize(build)
     assert labels == {"Requests": 60}
-    assert found == {
+    assert statistics == {
         "Invocations": ("AWS/Lambda", "Sum"),
         "Throttles": ("AWS/Lambda", "Sum"),
         "Duration": ("AWS/Lambda", "p90"),

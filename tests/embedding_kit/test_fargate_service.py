@@ -43,10 +43,10 @@ def make(synthesize, model):
     @once
     def template(*, service: dict[str, Any] | None = None, **changes: Any) -> Template:
         settings = ServerSettings(**{**PRIVATE, **changes})
-        given = {"name": "test", "existing_keys": [KEY], **(service or {})}
+        properties = {"name": "test", "existing_keys": [KEY], **(service or {})}
 
         def build(stack: Stack) -> None:
-            server = EmbeddingService(stack, "Server", model=model, settings=settings, **given)
+            server = EmbeddingService(stack, "Server", model=model, settings=settings, **properties)
             add_alarms(stack, server)
 
         return synthesize(build)
@@ -88,8 +88,8 @@ def test_the_server_knows_its_variables_and_is_given_time(open_template, templat
 
     variables = variables_of(open_template)
     settings = parse([], variables)
-    rest = {name: text for name, text in variables.items() if not name.startswith(PREFIX)}
-    assert EmbedderSettings.from_env(rest).environment == "test"
+    of_embedder = {name: text for name, text in variables.items() if not name.startswith(PREFIX)}
+    assert EmbedderSettings.from_env(of_embedder).environment == "test"
     assert settings.no_keys
     assert settings.drain < container_of(open_template)["StopTimeout"] <= 120
     assert settings.keep_alive > 60
@@ -149,7 +149,7 @@ def test_traces_go_to_the_collector(make, open_template):
 def ports_of_tasks(template: Template) -> list[int]:
     """Return the ports to which the tasks may connect."""
     groups = of_kind(template, "AWS::EC2::SecurityGroup")
-    (group,) = (each for each in groups if each["GroupDescription"] == "Tasks of test")
+    (group,) = (group for group in groups if group["GroupDescription"] == "Tasks of test")
     return [rule["ToPort"] for rule in group["SecurityGroupEgress"]]
 
 
@@ -171,8 +171,8 @@ def test_failed_requests_page_and_all_else_notifies(synthesize, model):
         page, notice = (sns.Topic.from_topic_arn(stack, name, arn) for name, arn in arns.items())
         settings = ServerSettings(**PRIVATE, no_keys=True)
         server = EmbeddingService(stack, "Server", model=model, settings=settings)
-        given = AlarmSettings(warning_percent=50.0, error_percent=2.0)
-        PartAlarms(stack, "Alarms", part=server, settings=given, topic=notice, page_topic=page)
+        thresholds = AlarmSettings(warning_percent=50.0, error_percent=2.0)
+        PartAlarms(stack, "Alarms", part=server, settings=thresholds, topic=notice, page_topic=page)
 
     alarms = of_kind(synthesize(build), "AWS::CloudWatch::Alarm")
     failed = sorted(

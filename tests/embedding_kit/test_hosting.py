@@ -30,7 +30,7 @@ from tests.embedding_kit.roles import HOME, Case, allowed, allowed_by, of_kind, 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
 VPC = "vpc-0123456789abcdef0"
-ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
+SUBNET, SECOND_SUBNET = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
 GROUP, DATABASE = "sg-0123456789abcdef0", "sg-0123456789abcdef1"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
 INTERFACE = f"arn:aws:ec2:us-east-1:{HOME}:network-interface/eni-1"
@@ -40,7 +40,7 @@ AWS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0
 
 
 def settings(**changes: Any) -> NetworkSettings:
-    return NetworkSettings(**{"vpc": VPC, "subnets": (ONE, TWO), **changes})
+    return NetworkSettings(**{"vpc": VPC, "subnets": (SUBNET, SECOND_SUBNET), **changes})
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +51,14 @@ def make(synthesize, model):
         part: str = "endpoint", *, network: NetworkSettings | None = None, index: bool = False
     ):
         def build(stack: Stack) -> None:
-            place = Hosting.in_network(stack, network or settings())
+            hosting = Hosting.in_network(stack, network or settings())
             if part == "endpoint":
-                endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
+                endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=hosting)
                 if index:
                     endpoint.add_vector_index(VectorIndex(stack, "Index", model=model))
             if part == "batch":
                 folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
-                EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
+                EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=hosting)
             if part == "loading":
                 IndexLoading(
                     stack,
@@ -66,7 +66,7 @@ def make(synthesize, model):
                     model=model,
                     index=VectorIndex(stack, "Index", model=model),
                     source="s3://vectors/",
-                    hosting=place,
+                    hosting=hosting,
                 )
 
         return synthesize(build)
@@ -104,7 +104,7 @@ def test_a_function_gets_out_only_as_far_as_it_must(make, part, more, allowed):
     """The one function that handles texts is in the subnets, with another security group."""
     template = make(part, **more)
     network = attached(template)
-    assert network["SubnetIds"] == [ONE, TWO]
+    assert network["SubnetIds"] == [SUBNET, SECOND_SUBNET]
     assert len(network["SecurityGroupIds"]) == 1
     assert egress(template).items() >= allowed.items()
 
@@ -123,8 +123,8 @@ def test_a_function_with_its_artifact_in_s3_gets_out(model):
 
 def test_groups_of_your_own_are_used_as_they_are(make):
     """No group is made, and no rule is added to yours."""
-    template = make(network=settings(security_groups=(GROUP,), subnets=(ONE,)))
-    assert attached(template) == {"SecurityGroupIds": [GROUP], "SubnetIds": [ONE]}
+    template = make(network=settings(security_groups=(GROUP,), subnets=(SUBNET,)))
+    assert attached(template) == {"SecurityGroupIds": [GROUP], "SubnetIds": [SUBNET]}
     assert "AWS::EC2" not in str(template.to_json())
 
 
@@ -148,7 +148,7 @@ def test_the_tasks_of_a_server_take_groups_of_your_own(synthesize, model):
     """Only the rule by which the load balancer reaches the tasks is added to them."""
     given = ServerSettings(
         vpc=VPC,
-        subnets=(ONE, TWO),
+        subnets=(SUBNET, SECOND_SUBNET),
         clients=("10.0.0.0/16",),
         no_keys=True,
         security_groups=(GROUP,),
@@ -165,20 +165,26 @@ def test_the_tasks_of_a_server_take_groups_of_your_own(synthesize, model):
 
 
 MODEL = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
-NETWORK = f'[network]\nvpc = "{VPC}"\nsubnets = ["{ONE}", "{TWO}"]\nsecurity_groups = ["{GROUP}"]\n'
+NETWORK = (
+    f'[network]\nvpc = "{VPC}"\nsubnets = ["{SUBNET}", "{SECOND_SUBNET}"]\n'
+    f'security_groups = ["{GROUP}"]\n'
+)
 SERVER = '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\n'
 
 
-OTHER, THREE = "vpc-0aaaaaaaaaaaaaaa9", "subnet-0aaaaaaaaaaaaaaa3"
+SECOND_VPC, THIRD_SUBNET = "vpc-0aaaaaaaaaaaaaaa9", "subnet-0aaaaaaaaaaaaaaa3"
 
 
 @pytest.mark.parametrize(
     ("own", "place"),
     [
-        ("", (VPC, (ONE, TWO), (GROUP,))),
-        (f'subnets = ["{ONE}", "{THREE}"]\n', (VPC, (ONE, THREE), (GROUP,))),
+        ("", (VPC, (SUBNET, SECOND_SUBNET), (GROUP,))),
+        (f'subnets = ["{SUBNET}", "{THIRD_SUBNET}"]\n', (VPC, (SUBNET, THIRD_SUBNET), (GROUP,))),
         # Subnets and groups of another VPC would not fit.
-        (f'vpc = "{OTHER}"\nsubnets = ["{ONE}", "{TWO}"]\n', (OTHER, (ONE, TWO), ())),
+        (
+            f'vpc = "{SECOND_VPC}"\nsubnets = ["{SUBNET}", "{SECOND_SUBNET}"]\n',
+            (SECOND_VPC, (SUBNET, SECOND_SUBNET), ()),
+        ),
     ],
 )
 def test_the_server_is_in_the_network_by_default(tmp_path, own, place):
@@ -245,12 +251,12 @@ def test_connections_of_an_endpoint_without_a_vpc_say_what_is_missing(model, syn
 def test_further_properties_reach_the_functions_that_run_the_model(model, synthesize):
     """They replace the kit's description; the check of a release has none of them."""
     further = {"description": "Ours", "recursive_loop": lambda_.RecursiveLoop.ALLOW}
-    place = Hosting(function_props=further)
+    hosting = Hosting(function_props=further)
 
     def build(stack: Stack) -> None:
-        EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
+        EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=hosting)
         folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
-        EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
+        EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=hosting)
 
     synthesize(build).resource_properties_count_is(
         "AWS::Lambda::Function", {"Description": "Ours", "RecursiveLoop": "Allow"}, 2

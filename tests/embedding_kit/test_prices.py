@@ -60,7 +60,7 @@ def test_usage_is_priced_tier_by_tier():
     """Duration above 7.5 billion GB-seconds a month is cheaper."""
     duration = load_prices()["lambda_duration"]
     assert duration.total(7.5e9) == pytest.approx(7.5e9 * 0.0000133334)
-    second = 7.5e9 * 0.0000133334 + 0.5e9 * 0.0000120001
-    assert duration.total(8e9) == pytest.approx(second)
+    both_tiers = 7.5e9 * 0.0000133334 + 0.5e9 * 0.0000120001
+    assert duration.total(8e9) == pytest.approx(both_tiers)
     assert duration.total(20e9) > duration.total(18.75e9)
     assert duration.total(0) == 0

@@ -45,8 +45,8 @@ def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, n
 )
 def test_a_note_says_what_the_file_does_not_know(settings, notes):
     """The note disappears once the quota that AWS granted is set."""
-    found = list(quota_notes(FunctionSettings(**settings), None))
-    assert [text.startswith(note) for text, note in zip(found, notes, strict=True)] == [
+    printed = list(quota_notes(FunctionSettings(**settings), None))
+    assert [text.startswith(note) for text, note in zip(printed, notes, strict=True)] == [
         True for _ in notes
     ]
 
@@ -65,10 +65,10 @@ def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
     """A target out of reach deploys but never scales out, so synth prints a warning."""
     stack = Stack(App(), "Stack")
     EmbeddingEndpoint(stack, "E", model=model, cold_start=Provisioned(request_duration=duration))
-    found = Annotations.from_stack(stack).find_warning(
+    printed = Annotations.from_stack(stack).find_warning(
         "*", Match.string_like_regexp("target_utilization = 0.7 is never passed.*= 0.14")
     )
-    assert len(found) == warnings
+    assert len(printed) == warnings
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,5 @@ def test_what_is_allowed_and_may_be_a_mistake_is_a_warning_of_synth(name, origin
     if origins:
         endpoint.add_cors(Cors(origins=origins))
     pattern = Match.any_value() if warning is None else Match.string_like_regexp(f"^{warning}")
-    found = Annotations.from_stack(stack).find_warning("*", pattern)
-    assert len(found) == (warning is not None)
+    printed = Annotations.from_stack(stack).find_warning("*", pattern)
+    assert len(printed) == (warning is not None)

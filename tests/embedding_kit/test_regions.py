@@ -30,10 +30,10 @@ TYPES = {
 def test_the_list_is_that_of_cloudformation():
     """A newer cfn-lint with other regions asks for another list, and for its own version there."""
     assert set(TYPES) == KNOWN_REGIONS
-    found = {
+    lacking = {
         f.type: {r for r, has in TYPES.items() if f.type not in has} for f in FEATURES if f.type
     }
-    assert found == {f.type: set(f.without) for f in FEATURES if f.type}
+    assert lacking == {f.type: set(f.without) for f in FEATURES if f.type}
     doubtful = {region for feature in FEATURES for region in feature.doubtful}
     assert doubtful <= KNOWN_REGIONS
     assert f"cfn-lint {cfnlint.version.__version__}" in URLS.source
@@ -61,7 +61,7 @@ def test_a_region_without_a_needed_feature_is_refused(region, used, expected):
     with pytest.raises(ValueError, match=f"found: region = {region}") as refused:
         check_region(region, used)
     text = str(refused.value)
-    assert [part for part in expected if part not in text] == []
+    assert [words for words in expected if words not in text] == []
     offered = text.rpartition("allowed: ")[2].rpartition(", or ")[2].split(", ")
     assert "us-east-1" in offered
     assert not {name for name in offered if name.startswith(("cn-", "us-gov-", "us-iso"))}

@@ -66,7 +66,9 @@ def shared_policy(synthesize) -> dict:
         )
     )
     policy = only(template, "AWS::ECR::Repository")["RepositoryPolicyText"]
-    (statement,) = (each for each in policy["Statement"] if each["Sid"] == "RolesPull")
+    (statement,) = (
+        statement for statement in policy["Statement"] if statement["Sid"] == "RolesPull"
+    )
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
@@ -79,7 +81,7 @@ PULL = [
 def test_another_accounts_role_only_pulls(shared_policy):
     """The role that is named, and only with the permission of its own account."""
     wide = {"Effect": "Allow", "Action": "ecr:*", "Resource": "*"}
-    others = [
+    refused = [
         *(
             (DEPLOYER, f"ecr:{action}", REPOSITORY)
             for action in ("PutImage", "InitiateLayerUpload", "BatchDeleteImage")
@@ -87,8 +89,8 @@ def test_another_accounts_role_only_pulls(shared_policy):
         (DEPLOYER.replace("deploy", "other"), "ecr:BatchGetImage", REPOSITORY),
     ]
     identity = [{"Version": "2012-10-17", "Statement": [wide]}]
-    assert allowed_by(PULL + others, resource_policy=shared_policy, identity=identity) == PULL
-    assert allowed_by(PULL + others, resource_policy=shared_policy) == []
+    assert allowed_by(PULL + refused, resource_policy=shared_policy, identity=identity) == PULL
+    assert allowed_by(PULL + refused, resource_policy=shared_policy) == []
 
 
 def test_the_documented_permissions_are_enough(shared_policy):
@@ -100,8 +102,8 @@ def test_the_documented_permissions_are_enough(shared_policy):
         text.replace("REGION", "us-east-1").replace("embedding-kit-dev", "images")
     )
     identity = {"Version": "2012-10-17", "Statement": [statement]}
-    asked = [*PULL, (DEPLOYER, "ecr:PutImage", REPOSITORY)]
-    assert allowed_by(asked, identity=[identity], resource_policy=shared_policy) == PULL
+    questions = [*PULL, (DEPLOYER, "ecr:PutImage", REPOSITORY)]
+    assert allowed_by(questions, identity=[identity], resource_policy=shared_policy) == PULL
 
 
 def _by_lambda(kind: str, account: str = HOME) -> list:

@@ -90,16 +90,16 @@ def test_a_new_key_leaves_the_first_as_it_is(make):
 
     def keys(*labels: str) -> dict[str, Any]:
         callers = [{"name": "search", "keys": list(labels), "rate": 1, "burst": 1}]
-        found = make(callers=callers)
+        template = make(callers=callers)
         return {
-            **found.find_resources("AWS::ApiGateway::ApiKey"),
-            **found.find_resources("AWS::ApiGateway::UsagePlanKey"),
+            **template.find_resources("AWS::ApiGateway::ApiKey"),
+            **template.find_resources("AWS::ApiGateway::UsagePlanKey"),
         }
 
-    first, both, second = keys("1"), keys("1", "2"), keys("2")
-    assert first.items() <= both.items()
-    assert second.items() <= both.items()
-    assert not first.keys() & second.keys()
+    old, old_and_new, new = keys("1"), keys("1", "2"), keys("2")
+    assert old.items() <= old_and_new.items()
+    assert new.items() <= old_and_new.items()
+    assert not old.keys() & new.keys()
 
 
 def test_the_access_log_has_no_body_query_key_or_path(template):
@@ -130,12 +130,12 @@ def test_a_changed_api_is_deployed_again(make):
         return str(logical_id)
 
     fewer = deployment(callers=CALLERS[:1])
-    others = [
+    changed = [
         deployment(timeout="10s"),
         deployment(authorizer=f"arn:aws:lambda:us-east-1:{HOME}:function:authorize"),
     ]
     assert fewer == deployment()
-    assert len({fewer, *others}) == 3
+    assert len({fewer, *changed}) == 3
 
 
 def test_a_private_api_answers_its_vpc_endpoints_alone(make):

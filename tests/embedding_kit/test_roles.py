@@ -8,7 +8,7 @@ from tests.embedding_kit.roles import HOME, STACK, allowed, resolved
 REGION = "us-east-1"
 EMBEDDER = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder"
 CHECK = f"arn:aws:lambda:{REGION}:{HOME}:function:check"
-OTHER = f"arn:aws:lambda:{REGION}:{HOME}:function:other"
+OTHER_FUNCTION = f"arn:aws:lambda:{REGION}:{HOME}:function:other"
 LOGS = f"arn:aws:logs:{REGION}:{HOME}:log-group"
 
 
@@ -35,11 +35,11 @@ MAY_NOT = [
     ("EndpointEmbedderRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
     ("EndpointEmbedderRole", "s3:GetObject", "arn:aws:s3:::bucket/key"),
     ("EndpointCheckRole", "lambda:InvokeFunction", EMBEDDER),
-    ("EndpointCheckRole", "lambda:InvokeFunction", f"{OTHER}:live"),
+    ("EndpointCheckRole", "lambda:InvokeFunction", f"{OTHER_FUNCTION}:live"),
     ("EndpointCheckRole", "lambda:UpdateAlias", EMBEDDER),
-    ("EndpointReleaseRole", "lambda:UpdateAlias", OTHER),
+    ("EndpointReleaseRole", "lambda:UpdateAlias", OTHER_FUNCTION),
     ("EndpointReleaseRole", "lambda:UpdateFunctionCode", EMBEDDER),
-    ("EndpointReleaseRole", "lambda:InvokeFunction", OTHER),
+    ("EndpointReleaseRole", "lambda:InvokeFunction", OTHER_FUNCTION),
     ("EndpointReleaseRole", "lambda:InvokeFunction", CHECK),
     ("EndpointCheckRole", "cloudformation:UpdateStack", STACK),
     ("EndpointCheckRole", "cloudformation:DescribeStacks", f"{STACK}2"),

@@ -59,7 +59,7 @@ def _weigh(endpoint: EmbeddingEndpoint) -> None:
     _resource(endpoint.alias).routing_config = routing
 
 
-BOTH = "SnapStart takes no provisioned concurrency; found: both; allowed: no provisioned"
+CONFLICT = "SnapStart takes no provisioned concurrency; found: both; allowed: no provisioned"
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ BOTH = "SnapStart takes no provisioned concurrency; found: both; allowed: no pro
         (SnapStart(), _mount_efs, "SnapStart takes no EFS file system; found: a file system"),
         (SnapStart(), _grow_storage, "SnapStart takes no /tmp over 512 MB; found: 1024 MB"),
         # The CDK does not detect this combination.
-        (SnapStart(), _scale, BOTH),
-        (SnapStart(), _count, BOTH),
+        (SnapStart(), _scale, CONFLICT),
+        (SnapStart(), _count, CONFLICT),
         # Every deploy would overwrite the value that autoscaling has set.
         (Provisioned(), _count, "a static count of provisioned concurrency and its"),
         (Provisioned(), _weigh, "AWS refuses to change the provisioned concurrency of"),

@@ -21,14 +21,14 @@ def stages() -> dict[str, list[str]]:
     instructions = [
         line.strip() for line in re.sub(r"\\\n", " ", text).splitlines() if line.strip()
     ]
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     name = ""
     for instruction in instructions:
         if instruction.startswith("FROM "):
             name = instruction.partition(" AS ")[2] or "endpoint"
         if name:
-            found.setdefault(name, []).append(instruction)
-    return found
+            by_name.setdefault(name, []).append(instruction)
+    return by_name
 
 
 def test_hadolint_finds_nothing():
@@ -50,8 +50,8 @@ def test_each_image_is_labeled_with_what_is_in_it(stages):
     for target in ("endpoint", "batch", "server"):
         stage = stages[target]
         (label,) = (line for line in stage if line.startswith("LABEL "))
-        found = dict(word.split("=", 1) for word in label.split()[1:])
-        assert found == {
+        labels = dict(word.split("=", 1) for word in label.split()[1:])
+        assert labels == {
             "embedding-kit.target": target,
             "embedding-kit.models": '"$MODELS"',
             "embedding-kit.files": '"$FILES"',
@@ -71,7 +71,7 @@ def test_the_images_python_is_that_of_the_zip_and_of_the_pins():
 
 def test_every_run_is_native(stages):
     """Stages with a RUN are based on the platform of the building machine."""
-    run = [each for each in stages.values() if any(line.startswith("RUN") for line in each)]
+    run = [stage for stage in stages.values() if any(line.startswith("RUN") for line in stage)]
     assert run
     for stage in run:
         start = stage[0]
@@ -89,9 +89,9 @@ def test_layers_are_in_the_order_of_their_change(stages):
     own = ["--from=dependencies", "--from=models", "--from=code"]
     assert copies["endpoint"] == own
     for target in ("batch", "server"):
-        others = [name for name in copies[target] if name not in own]
+        further = [name for name in copies[target] if name not in own]
         assert [name for name in copies[target] if name in own] == own
-        assert others == [f"--from={target}-dependencies", f"--from={target}-code"]
+        assert further == [f"--from={target}-dependencies", f"--from={target}-code"]
 
 
 @pytest.mark.parametrize("key", ["model", "reranker", "sparse"])
@@ -110,11 +110,11 @@ def test_each_command_that_downloads_gets_the_secrets(stages):
     pip = {"certificates", "index_url", "extra_index_url"}
     runs = [line for stage in stages.values() for line in stage if line.startswith("RUN ")]
     for run in runs:
-        wanted = pip if re.search(r"pip install|wheels", run) else set()
+        secrets = pip if re.search(r"pip install|wheels", run) else set()
         if "-m model_compiler" in run and "--output" not in run:
-            wanted = wanted | {"certificates", "hub_token"}
-        assert set(re.findall(r"--mount=type=secret,id=(\w+)", run)) == wanted
-        assert ("use_secrets.sh" in run) == bool(wanted)
+            secrets = secrets | {"certificates", "hub_token"}
+        assert set(re.findall(r"--mount=type=secret,id=(\w+)", run)) == secrets
+        assert ("use_secrets.sh" in run) == bool(secrets)
     assert not re.search(r"(ARG|ENV)\s+\w*(TOKEN|URL|CERT)", DOCKERFILE.read_text())
 
 

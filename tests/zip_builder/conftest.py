@@ -67,11 +67,11 @@ def recipe(tmp_path) -> Path:
 @pytest.fixture
 def local_wheels(monkeypatch) -> list[str]:
     """Download one wheel of each package from nowhere; return the requirements that were asked."""
-    asked: list[str] = []
+    downloads: list[str] = []
 
     def download(requirements: str, *, machine: str, folder: Path) -> None:
         folder.mkdir()
-        asked.append(requirements)
+        downloads.append(requirements)
         names = [line.partition("==")[0] for line in requirements.splitlines() if "==" in line]
         for name in names:
             with zipfile.ZipFile(folder / f"{name}-1-cp313-{machine}.whl", "w") as wheel:
@@ -82,7 +82,7 @@ def local_wheels(monkeypatch) -> list[str]:
                 wheel.writestr(f"{name}-1.data/scripts/{name}", "#!python")
 
     monkeypatch.setattr("zip_builder.tree.download_wheels", download)
-    return asked
+    return downloads
 
 
 @pytest.fixture

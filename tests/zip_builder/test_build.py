@@ -14,7 +14,7 @@ from zip_builder.model import Models
 
 MODEL = {"name": "org/model"}
 MODELS = Models({"model": MODEL})
-PARTS = ("artifact", "index")
+FOLDERS = ("artifact", "index")
 TAG = sys.implementation.cache_tag
 
 pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
@@ -59,11 +59,11 @@ def test_a_model_without_tables_gets_the_tokenizer_library(build, recipe, local_
 
 def test_two_builds_give_the_same_bytes(build, runs):
     """The bytes do not depend on the folder or the time: each entry has the same time and mode."""
-    one, other = build(), build(cache="other")
-    assert one.read_bytes() == other.read_bytes()
-    assert one.name == other.name
+    built, again = build(), build(cache="other")
+    assert built.read_bytes() == again.read_bytes()
+    assert built.name == again.name
     assert len(runs.read_text().splitlines()) == 2
-    entries = zipfile.ZipFile(one).infolist()
+    entries = zipfile.ZipFile(built).infolist()
     assert {(entry.date_time, entry.external_attr >> 16) for entry in entries} == {
         ((1980, 1, 1, 0, 0, 0), 0o100644)
     }
@@ -71,30 +71,30 @@ def test_two_builds_give_the_same_bytes(build, runs):
 
 def test_a_change_of_code_downloads_and_compiles_nothing(build, recipe, runs, local_wheels):
     """Only the code of the compiler and the embedder changes the artifact."""
-    first = build()
+    before = build()
     (recipe / "jobs" / "release_check" / "__init__.py").write_text("CHANGED = True\n")
-    second = build()
-    assert first != second
+    after = build()
+    assert before != after
     assert len(runs.read_text().splitlines()) == len(local_wheels) == 1
-    assert b"CHANGED" in zipfile.ZipFile(second).read("jobs/release_check/__init__.py")
+    assert b"CHANGED" in zipfile.ZipFile(after).read("jobs/release_check/__init__.py")
 
 
 def test_a_repeated_build_returns_the_same_file(build, runs):
     """`scripts/deploy` builds the zip, and the CDK's command takes it from the cache."""
-    first = build()
-    time = first.stat().st_mtime_ns
-    assert build() == first
-    assert first.stat().st_mtime_ns == time
+    built = build()
+    time = built.stat().st_mtime_ns
+    assert build() == built
+    assert built.stat().st_mtime_ns == time
     assert len(runs.read_text().splitlines()) == 1
 
 
 def test_a_copy_of_the_recipe_builds_the_same_zip(build, recipe, runs):
     """The recipe in a cloud assembly builds the same bytes as the repository."""
-    first = build()
+    built = build()
     (recipe / "embedder" / "server" / "__init__.py").unlink()
     (recipe / "embedder" / "__pycache__").mkdir(exist_ok=True)
     (recipe / "embedder" / "__pycache__" / "handler.pyc").write_bytes(b"other")
-    assert build() == first
+    assert build() == built
     assert len(runs.read_text().splitlines()) == 1
 
 
@@ -104,11 +104,11 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
     folder.mkdir()
     (folder / "modules.json").write_text("[]")
     content = {"model": MODEL | {"dimensions": [256, 128], "folder": str(folder)}}
-    first = build(content)
-    said = json.loads(zipfile.ZipFile(first).read("artifact/manifest.json"))["said"]
+    before = build(content)
+    said = json.loads(zipfile.ZipFile(before).read("artifact/manifest.json"))["said"]
     assert said == content["model"]
     (folder / "modules.json").write_text("[1]")
-    assert build(content) != first
+    assert build(content) != before
 
 
 def test_other_texts_compile_nothing_again(build, tmp_path, runs):
@@ -121,7 +121,7 @@ def test_other_texts_compile_nothing_again(build, tmp_path, runs):
         zips.append(zipfile.ZipFile(build(pair | {"texts": str(texts)})))
     assert zips[0].filename != zips[1].filename
     assert runs.read_text().split() == ["org/model", "org/documents"]
-    said = [json.loads(zips[1].read(f"{part}/manifest.json"))["said"] for part in PARTS]
+    said = [json.loads(zips[1].read(f"{folder}/manifest.json"))["said"] for folder in FOLDERS]
     assert said == [pair["model"], pair["documents"]]
 
 
@@ -194,28 +194,28 @@ def test_old_zips_are_removed(build, recipe, tmp_path):
     for number in range(5):
         (recipe / "jobs" / "release_check" / "__init__.py").write_text(f"N = {number}\n")
         newest = build()
-    kept = set((tmp_path / "cache" / "zips").iterdir())
-    assert newest in kept
-    assert len(kept) == 4
+    zips = set((tmp_path / "cache" / "zips").iterdir())
+    assert newest in zips
+    assert len(zips) == 4
 
 
 def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, tmp_path, runs):
     """It is compiled once, for the object and for the zip, which has the manifest to check it."""
-    whole, without = build(), build(with_artifact=False)
-    assert whole.name != without.name
-    names = zipfile.ZipFile(without).namelist()
+    with_artifact, without_artifact = build(), build(with_artifact=False)
+    assert with_artifact.name != without_artifact.name
+    names = zipfile.ZipFile(without_artifact).namelist()
     assert [name for name in names if name.startswith("artifact/")] == ["artifact/manifest.json"]
-    found = build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache")
-    assert found.read_bytes() == bytes(1000)
+    packed = build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache")
+    assert packed.read_bytes() == bytes(1000)
     assert len(runs.read_text().splitlines()) == 1
-    assert build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache") == found
+    assert build_artifact_object(MODELS, recipe=recipe, cache=tmp_path / "cache") == packed
 
 
 def test_only_the_newest_object_is_kept(recipe, tmp_path):
     """An object is as large as a model, so the cache keeps only the newest one."""
     cache = tmp_path / "cache"
-    made = [
+    objects = [
         build_artifact_object(Models({"model": {"name": name}}), recipe=recipe, cache=cache)
         for name in ("org/one", "org/two", "org/three")
     ]
-    assert [file.exists() for file in made] == [False, True, True]
+    assert [file.exists() for file in objects] == [False, True, True]

@@ -47,11 +47,11 @@ def index(tmp_path, recipe, monkeypatch) -> Path:
     pin = f"numpy==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
     (recipe / "requirements.txt").write_text(pin)
     for name in (".python-version", "build_zip.py", "zip_builder"):
-        source, place = RECIPE / name, recipe / name
+        source, copy = RECIPE / name, recipe / name
         if source.is_dir():
-            shutil.copytree(source, place, dirs_exist_ok=True)
+            shutil.copytree(source, copy, dirs_exist_ok=True)
         else:
-            shutil.copy(source, place)
+            shutil.copy(source, copy)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri())  # pip divides it at spaces
     return folder

@@ -21,10 +21,10 @@ from .conftest import RECIPE
 def test_a_package_is_left_out_with_its_hashes():
     """The others keep theirs, so pip still checks each."""
     text = (RECIPE / "requirements.txt").read_text()
-    found = requirements_without(text, ["tokenizers"])
-    pinned = [line.split("==")[0] for line in found.splitlines() if "==" in line]
+    remaining = requirements_without(text, ["tokenizers"])
+    pinned = [line.split("==")[0] for line in remaining.splitlines() if "==" in line]
     assert pinned == ["numpy", "onnxruntime", "orjson"]
-    assert found in text
+    assert remaining in text
     assert requirements_without(text, []) == text[text.index("numpy") :]
 
 
@@ -36,22 +36,22 @@ def test_scripts_and_headers_are_not_unpacked(tmp_path):
         for name in ("a/x.py", "a-1.data/purelib/a/y.py", "a-1.data/scripts/a", "a-1.data/x"):
             archive.writestr(name, "pass\n")
     unpack_wheel(wheel, tmp_path / "out")
-    found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")}
-    assert found == {"a/x.py", "a/y.py"}
+    unpacked = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")}
+    assert unpacked == {"a/x.py", "a/y.py"}
 
 
 def test_only_wheels_of_lambdas_machine_are_asked_for(tmp_path, monkeypatch):
     """Pip builds no source, and adds nothing that the file does not name."""
-    asked = []
+    words = []
 
     def run(command, **_):
-        asked.extend(command)
+        words.extend(command)
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr("zip_builder.tree.subprocess.run", run)
     download_wheels("", machine="aarch64", folder=tmp_path / "wheels")
     options = {"--no-deps", "--only-binary=:all:", "--require-hashes", "manylinux_2_28_aarch64"}
-    assert options <= set(asked)
+    assert options <= set(words)
 
 
 def test_pips_reason_is_in_the_error(tmp_path):

@@ -37,11 +37,11 @@ def alarmed(synthesize, model):
 
 
 def _alarms(template: Template) -> dict[str, dict]:
-    found = {
+    by_id = {
         re.sub(r"[0-9A-F]{8}$", "", name): resource["Properties"]
         for name, resource in template.find_resources("AWS::CloudWatch::Alarm").items()
     }
-    return {name.removeprefix("Alarms"): alarm for name, alarm in found.items()}
+    return {name.removeprefix("Alarms"): alarm for name, alarm in by_id.items()}
 
 
 ALWAYS = {
@@ -221,10 +221,10 @@ def test_only_requests_beside_those_of_the_deployed_version_count(alarmed, data,
     alarm = _alarms(alarmed(cold_start=Provisioned()))["OtherVersionTraffic"]
     (expression,) = (m["Expression"] for m in alarm["Metrics"] if "Expression" in m)
     # Metric math with data is Python's arithmetic, and without data it has no value.
-    known = {name: data.get(name) for name in ("invocations", "errors", "deployed")}
+    metrics = {name: data.get(name) for name in ("invocations", "errors", "deployed")}
     functions = {"FILL": lambda value, fill: fill if value is None else value}
     try:
-        found = eval(expression, {**functions, **known})
+        value = eval(expression, {**functions, **metrics})
     except TypeError:
-        found = None
-    assert found == percent
+        value = None
+    assert value == percent

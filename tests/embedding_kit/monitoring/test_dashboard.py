@@ -88,8 +88,8 @@ def watching(request, template) -> Template:
 
 
 def _widgets(template: Template) -> list[dict[str, Any]]:
-    parts = only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
-    text = "".join(part if isinstance(part, str) else "token" for part in parts)
+    pieces = only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
+    text = "".join(piece if isinstance(piece, str) else "token" for piece in pieces)
     return json.loads(text)["widgets"]
 
 
@@ -97,7 +97,7 @@ def _on_widgets(template: Template) -> Iterator[Seen]:
     for widget in _widgets(template):
         for entry in widget["properties"].get("metrics", []):
             if isinstance(entry[0], str):
-                names = [part for part in entry[2:] if isinstance(part, str)]
+                names = [word for word in entry[2:] if isinstance(word, str)]
                 yield Seen(entry[0], entry[1], frozenset(names[::2]))
 
 
@@ -143,8 +143,8 @@ def emitted(minilm_artifact) -> set[Seen]:
 def _filtered(template: Template) -> set[Seen]:
     return {
         Seen(transformation["MetricNamespace"], transformation["MetricName"], frozenset())
-        for found in of_kind(template, "AWS::Logs::MetricFilter")
-        for transformation in found["MetricTransformations"]
+        for metric_filter in of_kind(template, "AWS::Logs::MetricFilter")
+        for transformation in metric_filter["MetricTransformations"]
     }
 
 
@@ -153,9 +153,11 @@ def test_every_metric_that_is_read_is_written(watching, canned, emitted):
     read = {*_on_widgets(watching), *_in_alarms(watching)}
     written = emitted | _filtered(watching)
     for name in canned:
-        written |= {Seen("AWS/Lambda", name, found) for found in (FUNCTION, RESOURCE, VERSION)}
+        written |= {
+            Seen("AWS/Lambda", name, dimensions) for dimensions in (FUNCTION, RESOURCE, VERSION)
+        }
     for name, dimensions in DOCUMENTED.items():
-        written |= {Seen("AWS/Lambda", name, found) for found in dimensions}
+        written |= {Seen("AWS/Lambda", name, keys) for keys in dimensions}
     assert len(read) > 20
     assert read - written == set()
 
