@@ -63,12 +63,12 @@ def run_command(
         arguments: The arguments; those of the process if None.
         failure: The text before an error of AWS; `{}` is replaced by the environment's name.
         takes_cdk_options: Whether other options are accepted, for the CDK's command. The action
-            finds them in `options.of_cdk`.
+            finds them in `options.cdk_options`.
     """
     options, cdk_options = parser.parse_known_args(arguments)
     if cdk_options and not takes_cdk_options:
         parser.error(f"unrecognized arguments: {' '.join(cdk_options)}")
-    options.of_cdk = cdk_options
+    options.cdk_options = cdk_options
     return report_errors(
         lambda: action(read_environment(options.environment), options),
         failure=failure.format(options.environment),

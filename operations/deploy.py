@@ -1,4 +1,4 @@
-"""Deploy an environment: the order of `scripts/deploy`, which runs the pinned CDK."""
+"""Deploy an environment with the pinned CDK: checks, the deploy, and the doctor."""
 
 import argparse
 import subprocess
@@ -51,14 +51,14 @@ class Deploy:
     @cached_property
     def session(self) -> Session:
         """The session, after a question about the account if the file names none."""
-        ask = may_ask(self.options.of_cdk)
+        ask = may_ask(self.options.cdk_options)
         return session_for(self.environment, changes=not self.options.diff, ask=ask)
 
     def run_cdk(self, *arguments: str) -> None:
         """Run the CDK's command with the environment, and the options that are not our own."""
         app = ("--app", self.options.app) if self.options.app else ()
         context = f"environment={self.environment.argument}"
-        run_cdk(*arguments, "-c", context, *app, *self.options.of_cdk)
+        run_cdk(*arguments, "-c", context, *app, *self.options.cdk_options)
 
 
 #: A step prints what is wrong and returns the exit status, or raises it; 0 or None is a success.
@@ -119,7 +119,7 @@ def check_place(deploy: Deploy) -> int:
 
 def check_account(deploy: Deploy) -> int:
     """Check for problems that would make the deploy fail halfway."""
-    imports = preflight.IMPORT in deploy.options.of_cdk
+    imports = preflight.IMPORT in deploy.options.cdk_options
     builds = not deploy.options.image
     with explained("AWS does not accept the credentials"):
         return preflight.report(
@@ -132,7 +132,7 @@ def check_account(deploy: Deploy) -> int:
 def check_age(deploy: Deploy) -> None:
     """Ask before a file goes back to before the deployed release."""
     if not deploy.options.allow_older_file:
-        ask = may_ask(deploy.options.of_cdk)
+        ask = may_ask(deploy.options.cdk_options)
         older_file.check_age(deploy.session, deploy.environment, ask=ask)
 
 

@@ -36,7 +36,7 @@ def _destroy(environment: EnvironmentSettings, options: argparse.Namespace) -> i
 
     def destroy() -> None:
         context = f"environment={environment.argument}"
-        run_cdk("destroy", "--all", "-c", context, "--force", *options.of_cdk)
+        run_cdk("destroy", "--all", "-c", context, "--force", *options.cdk_options)
         cleanup.after_destroy(session, environment)
 
     name = environment.argument

@@ -73,9 +73,9 @@ def read_account(session: Session, environment: EnvironmentSettings) -> str:
     return str(client.get_caller_identity()["Account"])
 
 
-def may_ask(of_cdk: Collection[str]) -> bool:
+def may_ask(cdk_options: Collection[str]) -> bool:
     """Return whether a question can be asked: at a terminal, unless an option says not to ask."""
-    return sys.stdin.isatty() and not _NO_QUESTION & {*of_cdk}
+    return sys.stdin.isatty() and not _NO_QUESTION & {*cdk_options}
 
 
 def confirm(question: str) -> bool:

@@ -85,10 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
     step = options.step
-    if options.of_cdk and step not in _DEPLOYING:
+    if options.cdk_options and step not in _DEPLOYING:
         raise ValueError(
             f"only {', '.join(_DEPLOYING)} pass options to scripts/deploy; found: {step} "
-            f"{' '.join(options.of_cdk)}; allowed: those of {step} --help"
+            f"{' '.join(options.cdk_options)}; allowed: those of {step} --help"
         )
     if environment.branch_of:
         raise ValueError(
@@ -447,7 +447,7 @@ def _finish(migration: Migration, options: argparse.Namespace) -> int:
         print(f"took [standby] out of {migration.environment.file}", flush=True)
     if earlier_index or "StandbyIndexArn" in migration.outputs:
         # The deployed [standby] is what the file no longer has.
-        options.of_cdk = [OLDER_FILE, *options.of_cdk]
+        options.cdk_options = [OLDER_FILE, *options.cdk_options]
         status = deploy(environment, options)
     plan = _unused(migration, only=earlier_index)
     # Without the table, an earlier run has taken it out, or somebody by hand.
@@ -561,7 +561,7 @@ def _step(migration: Migration, shares: Mapping[str | None, float]) -> str:
 
 def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     """Run scripts/deploy; return 0, or its status if only a check of the doctor has failed."""
-    command = [str(ENVIRONMENTS.parent / "scripts/deploy"), environment.name, *options.of_cdk]
+    command = [str(ENVIRONMENTS.parent / "scripts/deploy"), environment.name, *options.cdk_options]
     with subprocess.Popen(command) as process:  # noqa: S603 - our own script
         # Ctrl-C reaches the script, too, which then says what AWS continues.
         while process.returncode is None:

@@ -535,7 +535,7 @@ def test_a_deploy_is_that_of_the_script(tmp_path, monkeypatch, status, wanted):
     script.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(tmp_path))}/given\nexit {status}\n')
     script.chmod(0o755)
     monkeypatch.setattr(migration, "ENVIRONMENTS", tmp_path / "environments")
-    given = Namespace(of_cdk=["--no-doctor", "-c", "a b"])
+    given = Namespace(cdk_options=["--no-doctor", "-c", "a b"])
     environment = EnvironmentSettings(name="dev", model=ModelSettings(name=OLD))
     with pytest.raises(wanted) if status == 1 else nullcontext():
         assert migration.deploy(environment, given) == wanted
