@@ -248,7 +248,7 @@ def _inspect(options: argparse.Namespace) -> int:
     source = find_source(options.model, revision=options.revision, descriptions=True)
     try:
         routes = routes_of(source.folder)
-    except CompilerError:  # The inspection says what is wrong with the modules.
+    except CompilerError:  # The inspection has the error about the modules.
         routes = {}
     sources = [
         replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)

@@ -102,7 +102,7 @@ def compile_routes(
     """Write an artifact for each route, to `output/query` and `output/document`.
 
     Both are compiled also if one of them is written, `only` that, to `output` itself: they name
-    their space and its alignment. Returns the manifests of what is written, by route.
+    their space and its alignment. Returns the manifests of the written artifacts, by route.
     """
     marker = MANIFEST_FILE if only else f"query/{MANIFEST_FILE}"
     with new_folder(output, marker=marker) as partial:

@@ -1,4 +1,4 @@
-"""Inspections: the path that the compiler would take, and what is missing."""
+"""Inspections: the path that the compiler would take, and the missing files."""
 
 import json
 import re

@@ -34,7 +34,7 @@ IMPATIENT = textwrap.dedent("""
 """)
 #: The step that encodes texts.
 ENCODING = "encoding a sample of texts with tokenizer.json"
-#: A program with a child process that does what is in its argument.
+#: A program with a child process that runs its argument.
 PROGRAM = textwrap.dedent("""
     import os, signal, sys
     from model_compiler.supervision import budget, supervised
@@ -160,7 +160,7 @@ def test_a_panic_is_one_line(tiny_folder, tmp_path):
     ],
 )
 def test_the_end_of_the_child_is_that_of_the_command(does, status, line):
-    """The exit status is the child's; after a signal that nobody sent, there is a line."""
+    """The exit status is the child's; after a signal of the system itself, there is a line."""
     assert ran("-c", PROGRAM, does) == (status, "", line)
 
 

@@ -142,7 +142,7 @@ def values_of(value: Any) -> Iterator[Any]:
 
 
 def check_most(name: str, found: int, most: int, unit: str) -> None:
-    """Check one size; raises a SourceError with the name of what has it."""
+    """Check a size; raises a SourceError with the name of its owner."""
     if found > most:
         raise SourceError(f"{name} has {found} {unit}; at most {most} are allowed.")
 

@@ -13,9 +13,9 @@ from model_compiler.tokenizer.file import TokenizerFile
 GRAPH_FILE = "model.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")
-#: Those of a model that tells two parts of its input apart. A reranker's `segments` are 0 for
-#: padding, else the token type plus 1. Of a pooling without the prompt, they are 1 for a token that
-#: is pooled and 2 for one that is not.
+#: Inputs of a model that treats two parts of its input differently. A reranker's `segments` are 0
+#: for padding, else the token type plus 1. For a pooling without the prompt, they are 1 for a token
+#: that is pooled and 2 for one that is not.
 SEGMENT_INPUTS = ("input_ids", SEGMENTS)
 OUTPUT = "sentence_embedding"
 

@@ -369,7 +369,7 @@ def _last_token(builder: GraphBuilder, hidden: str, _: str) -> str:
     return builder.op.GatherND(hidden, last_index, batch_dims=1)
 
 
-#: The modes: the graph, the last hidden state, and the name of the mask of what is pooled.
+#: Functions of the modes: of the graph, the last hidden state and the mask of pooled tokens.
 _POOLINGS: dict[str, Callable[[GraphBuilder, str, str], str]] = {
     "cls": _cls,
     "max": _max,

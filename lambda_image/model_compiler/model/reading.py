@@ -25,7 +25,7 @@ class Reading:
     read: Callable[[], CompilerModel]
     #: The ready export that is imported, or of which the initializers are the weights.
     export: ExportChoice | None = None
-    #: Why an export is imported although there are weights, or what may be weights.
+    #: Why an export is imported although there are weights, or initializers that may be weights.
     reason: str | None = None
 
 

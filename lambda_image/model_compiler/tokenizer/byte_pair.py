@@ -1,4 +1,4 @@
-"""Byte pair encoding, as Gemma has it and over bytes: what is covered, and the tables for it."""
+"""Byte pair encoding, as Gemma has it and over bytes: its coverage, and the tables for it."""
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -76,7 +76,7 @@ def _offset(unit: int) -> int:
 
 
 def write_charsmap(replacements: Mapping[str, str]) -> bytes:
-    """Return a character map with these keys, at least one, and what they become."""
+    """Return a character map with these keys, at least one, and their replacements."""
     pool = bytearray()
     keys = []
     for key, text in sorted(replacements.items()):

@@ -279,7 +279,7 @@ BY_MODEL_TYPE = {
 }
 
 #: What further classes do about case, accents and punctuation if `tokenizer_config.json` does not
-#: say it; T5's does nothing. The rest of what they build is not known here.
+#: say it; T5's does nothing. The other parts that they build are not known here.
 DEFAULTS: Mapping[str, Mapping[str, bool]] = {
     "AlbertTokenizer": {"do_lower_case": True, "keep_accents": False},
     "DebertaV2Tokenizer": {"do_lower_case": False, "split_by_punct": False},

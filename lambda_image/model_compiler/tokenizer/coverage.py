@@ -75,5 +75,5 @@ def only_keys(part: Json, known: set[str], name: str) -> None:
 
 
 def not_covered(part: str, *found: object) -> NoReturn:
-    """Raise an error that names a part of the tokenizer and, if given, what was found there."""
+    """Raise an error that names a part of the tokenizer and, if given, the value found there."""
     raise NotCoveredError(" ".join(["the fast tokenizers do not cover", part, *map(str, found)]))

@@ -133,7 +133,7 @@ def without_special_tokens(tokenizer: TokenizerFile) -> TokenizerFile:
 
 
 def _only_offsets(post: Any) -> dict[str, Any] | None:
-    """Return what is left of a post-processor that adds no tokens: the trimming of offsets."""
+    """Return a post-processor without its tokens, so with the trimming of offsets alone."""
     kind = post.get("type") if isinstance(post, dict) else None
     if kind == "Sequence":
         processors = [

@@ -105,7 +105,7 @@ TEMPLATE_FILE = "chat_template.jinja"
 #: Characters of it. Some 700: Qwen3-Reranker's; 30,000: templates of chats.
 MOST_CHARACTERS = 100_000
 
-#: The content of a role's message, and what stands for a message that is missing.
+#: The content of a role's message, and the default of a missing message.
 CONTENT = (
     r"""messages\s*\|\s*selectattr\(\s*["']role["']\s*,\s*["']eq["']\s*,"""
     r"""\s*["'](?P<role>system|query|document)["']\s*\)\s*\|"""
@@ -116,8 +116,8 @@ CONTENT = (
 TAG = re.compile(r"(\{[%{#].*?[%}#]\})", re.DOTALL)
 SET = re.compile(r"\{%-?\s*set\s+(?P<name>\w+)\s*=\s*" + CONTENT + r"\s*-?%\}")
 PUT = re.compile(r"\{\{-?\s*(?:(?P<name>\w+)|" + CONTENT + r")\s*-?\}\}")
-#: Characters that may join the template's text in one token: white space of all kinds, what is
-#: printed in ASCII, zero-width ones, an accent, an ideograph and an emoji.
+#: Characters that may join the template's text in one token: white space of all kinds, those
+#: that ASCII prints, zero-width ones, an accent, an ideograph and an emoji.
 EDGES = (
     *(character for character in map(chr, range(0x3001)) if character.isspace()),
     *map(chr, range(0x21, 0x7F)),

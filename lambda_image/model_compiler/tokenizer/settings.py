@@ -1,8 +1,8 @@
 """Holds the files next to `tokenizer.json` against it.
 
 transformers builds a model's tokenizer from `tokenizer_config.json`, `special_tokens_map.json` and
-`added_tokens.json` too, and what they say wins. The compiler takes `tokenizer.json` alone, so they
-must say the same.
+`added_tokens.json` too, and prefers their settings. The compiler takes `tokenizer.json` alone, so
+they must say the same.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Weights from the initializers of ONNX exports, and what is rejected."""
+"""Weights from the initializers of ONNX exports, and rejected exports."""
 
 from collections.abc import Callable
 from pathlib import Path

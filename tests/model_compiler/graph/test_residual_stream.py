@@ -1,4 +1,4 @@
-"""The rotation of the residual stream, and what it is for."""
+"""The rotation of the residual stream, and its purpose."""
 
 import numpy as np
 import pytest

@@ -186,7 +186,7 @@ def test_a_template_that_the_compiler_cannot_read(tmp_path, template, message):
 @pytest.mark.parametrize("edge", [" ", "\t", "\x0b", "\xa0", "\u2009", "\u3000", "}"])
 @pytest.mark.parametrize("template", [f"{QUERY}\n{DOCUMENT}a", f"{QUERY}a{DOCUMENT}"])
 def test_a_token_over_the_end_of_a_text(tmp_path, edge, template):
-    """A query or a passage may end in any white space, and then the template's text goes on."""
+    """A query or a passage may end in any white space, and the template's text follows it."""
     folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
     last_byte = BYTE_ALPHABET[edge.encode()[-1]]
 

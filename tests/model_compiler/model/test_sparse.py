@@ -220,7 +220,7 @@ def test_each_kind_refuses_the_others_artifact(tmp_path, tiny_folder, compile_ti
 
 
 def test_a_table_that_is_not_the_manifests_is_refused(tmp_path):
-    """The embedder checks what it multiplies with."""
+    """The embedder checks the weights that it multiplies with."""
     folder = write_sparse_router(tmp_path / "model")
     options = CompileOptions(thresholds=None, progress=False)
     source = find_source(str(folder))

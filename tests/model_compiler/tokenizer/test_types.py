@@ -92,7 +92,7 @@ def test_each_value_may_have_any_type(write, kind, tmp_path, monkeypatch):
     ],
 )
 def test_the_part_is_named(place, value, message, tmp_path):
-    """An error names the part, the rule and what was found."""
+    """An error names the part, the rule and the value found."""
     folder = write_model2vec(tmp_path / "model")
     unigram(folder)
     change_file(folder / "tokenizer.json", {place: value})

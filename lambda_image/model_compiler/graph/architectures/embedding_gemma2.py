@@ -38,7 +38,7 @@ DEFAULT_SLIDING_PATTERN = 6
 DEFAULT_FULL_SIZE, DEFAULT_FULL_SHARED = 512, 1
 #: Tokens of a text. The model's card states it; `config.json` has the 262,144 of Gemma 4.
 LIMIT = 8192
-#: Tokens that stand for an image, a video and a sound, with the defaults of their ids.
+#: Placeholders of an image, a video and a sound, with the defaults of their ids.
 PLACEHOLDERS = {"image_token_id": 258_880, "video_token_id": 258_884, "audio_token_id": 258_881}
 TEXT_MODEL = "embedding_gemma2_text"
 PROJECTION = "embedding_projection.weight"

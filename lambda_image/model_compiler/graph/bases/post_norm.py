@@ -67,7 +67,7 @@ class PostNormConfig(Architecture):
     token_types: int = 0
     #: Whether the linear layers have biases.
     biases: bool = True
-    #: Whether the last layer goes on with the first token alone, after all have been attended to.
+    #: Whether the last layer continues with the first token alone, after its attention to all.
     first_only: bool = False
     #: Number of groups of layers with the same weights; 0 if each layer has its own.
     groups: int = 0
