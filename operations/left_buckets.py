@@ -20,7 +20,7 @@ _BUCKET = "AWS::S3::Bucket"
 
 def document_buckets(session: Session, environment: EnvironmentSettings) -> list[str]:
     """Return the buckets of documents that the destroyed environment has left."""
-    return _left(session, environment, index_stack_name(environment.name))
+    return _retained_buckets(session, environment, index_stack_name(environment.name))
 
 
 def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
@@ -30,8 +30,10 @@ def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterat
         ValueError: S3 did not delete an object.
     """
     client = session.create_client("s3", region_name=environment.region)
-    artifacts = _left(session, environment, artifact_stack_name(environment.name))
-    documents = _left(session, environment, index_stack_name(environment.name), deploys=1)
+    artifacts = _retained_buckets(session, environment, artifact_stack_name(environment.name))
+    documents = _retained_buckets(
+        session, environment, index_stack_name(environment.name), deploys=1
+    )
     owner = read_account(session, environment)
     for bucket in artifacts + documents:
         _empty(client, bucket, owner)
@@ -39,7 +41,7 @@ def delete_buckets(session: Session, environment: EnvironmentSettings) -> Iterat
         yield f"deleted the bucket {bucket} with its objects"
 
 
-def _left(
+def _retained_buckets(
     session: Session, environment: EnvironmentSettings, stack: str, *, deploys: int | None = None
 ) -> list[str]:
     """Return the buckets that the last `deploys` of a stack have left. Default: all of 90 days."""

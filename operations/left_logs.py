@@ -46,7 +46,7 @@ def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iter
     """
     client = session.create_client("logs", region_name=environment.region)
     try:
-        names = _left(session, environment, client)
+        names = _unused_groups(session, environment, client)
     except ClientError as error:
         yield f"note: logs of earlier deploys may be left: {error}"
         return
@@ -60,7 +60,7 @@ def delete_left_logs(session: Session, environment: EnvironmentSettings) -> Iter
             yield f"deleted the log group {name}, which no stack has"
 
 
-def _left(session: Session, environment: EnvironmentSettings, client: Any) -> list[str]:
+def _unused_groups(session: Session, environment: EnvironmentSettings, client: Any) -> list[str]:
     # The groups come before the stacks: one that another deploy makes meanwhile is not in the list.
     names = [
         name
@@ -86,13 +86,13 @@ def _left(session: Session, environment: EnvironmentSettings, client: Any) -> li
         failed = {
             name
             for stack in deleted_stacks(stacks, endpoint_stack_name(environment.name))
-            for name in _if_never_complete(stacks, stack)
+            for name in _groups_of_failed_stack(stacks, stack)
         }
         unused = [name for name in unused if name in failed or not name.startswith(function_prefix)]
     return unused
 
 
-def _if_never_complete(client: Any, stack: str) -> set[str]:
+def _groups_of_failed_stack(client: Any, stack: str) -> set[str]:
     """Return the log groups of a stack, by its id; none if a deploy of it succeeded."""
     events = list(list_events(client, stack))
     if any(physical == stack and status in _SUCCESSES for _, physical, status in events):

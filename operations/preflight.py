@@ -375,11 +375,11 @@ def unnamed(policy: str, needed: Sequence[Mapping[str, Any]]) -> list[Mapping[st
     return [
         statement
         for statement in needed
-        if '"*"' not in named and _who(statement["Principal"]) not in named
+        if '"*"' not in named and _principal_name(statement["Principal"]) not in named
     ]
 
 
-def _who(principal: Mapping[str, str]) -> str:
+def _principal_name(principal: Mapping[str, str]) -> str:
     """Return a service, or the account of a role."""
     return principal.get("Service") or principal["AWS"].split(":")[4]
 

@@ -92,7 +92,7 @@ def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) 
     deployed = find_deployed(session, environment)
     if deployed is None:
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
-    _require_rest(deployed)
+    _require_no_release(deployed)
     versions = _unused_versions(deployed, keep=keep)
     address = read_address(session, environment)
     gone = {(deployed.function, version) for version in versions}
@@ -136,7 +136,7 @@ def prune(session: Session, environment: EnvironmentSettings, plan: PrunePlan) -
     delete_indexes(session, plan.indexes, region=environment.region)
 
 
-def _require_rest(deployed: Deployed) -> None:
+def _require_no_release(deployed: Deployed) -> None:
     if deployed.status.endswith("_IN_PROGRESS") or deployed.running():
         raise ValueError(
             f"a release of {deployed.environment.name} is running ({deployed.status}), and may go "
