@@ -66,7 +66,7 @@ _SOURCE = "source_sentence"
 
 @dataclass
 class Soak:
-    """What came back: answers by status, wrong ones, memory in kB, and a sample with answers."""
+    """Answers by status, wrong ones, the memory in kB over time, and a sample with answers."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ _UPLOAD = (
     f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {HOSTILE}\r\n"
     "content-length: 500000\r\n\r\n"
 ).encode()
-#: The beginning of a request that has no end, and needs no key, and what is repeated after it.
+#: Beginnings of requests that have no end, and need no key, and the bytes repeated after them.
 _ENDLESS = [
     (b"GET /", b"x" * 65536),
     (b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000),
@@ -102,10 +102,10 @@ _ENDLESS = [
     (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 10_000),
     (b"", b"GET / HTTP/1.1\r\n\r\n" * 4000),
 ]
-#: What `hostile` sends: uploads that stop, half of them at the beginning, and heads without an end.
+#: Attacks of `hostile`: uploads that stop, half of them at the beginning, and heads without an end.
 _ATTACKS = {
     "uploads": [[_UPLOAD, b"{"], [_UPLOAD, b'{"inputs": ["' + b"x" * 450_000]] * 16,
-    "heads": [[begin, *[more] * (60_000_000 // len(more))] for begin, more in _ENDLESS],
+    "heads": [[begin, *[repeated] * (60_000_000 // len(repeated))] for begin, repeated in _ENDLESS],
 }
 
 
@@ -126,8 +126,12 @@ class OtherCallers:
         texts = [bodies("short", seed=seed) for seed in range(_TEXTS)]
         callers = [
             *(self.lists.client(self.server, cycle(lists), key=GREEDY) for _ in range(_LISTS)),
-            *(self._attack(kind, parts) for kind, each in _ATTACKS.items() for parts in each),
-            *(self.single.client(self.server, cycle(each), key=SINGLE) for each in texts),
+            *(
+                self._attack(name, pieces)
+                for name, attacks in _ATTACKS.items()
+                for pieces in attacks
+            ),
+            *(self.single.client(self.server, cycle(stream), key=SINGLE) for stream in texts),
             self._run(),
         ]
         async with asyncio.TaskGroup() as group:
@@ -148,7 +152,7 @@ class OtherCallers:
                     self.runs.append(int(answer.headers["x-inference-time"]))
                 await asyncio.sleep(0.3)
 
-    async def _attack(self, kind: str, parts: Sequence[bytes]) -> None:
+    async def _attack(self, name: str, pieces: Sequence[bytes]) -> None:
         """Send data until the server answers or closes, again and again; a close is a status 0."""
         while True:
             answer = b""
@@ -156,8 +160,8 @@ class OtherCallers:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
                 reading = asyncio.create_task(reader.read(1000))
                 try:
-                    for part in parts:
-                        writer.write(part)
+                    for piece in pieces:
+                        writer.write(piece)
                         await writer.drain()
                         if reading.done():
                             break
@@ -165,7 +169,7 @@ class OtherCallers:
                 finally:
                     reading.cancel()
                     writer.transport.abort()
-            self.hostile[kind][int(answer[9:12] or 0)] += 1
+            self.hostile[name][int(answer[9:12] or 0)] += 1
             await asyncio.sleep(0.5)
 
 
@@ -184,12 +188,12 @@ def measure(options: argparse.Namespace) -> Comparison:
     notes: list[str] = []
     if options.server:
         with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)).running() as server:
-            others = OtherCallers(server)
-            result = asyncio.run(others.next_to(soak(server, requests, clients=16, key=_MIXED)))
-            rows, notes = _results(others)
+            callers = OtherCallers(server)
+            result = asyncio.run(callers.next_to(soak(server, requests, clients=16, key=_MIXED)))
+            rows, notes = _results(callers)
     else:
         result = _function(artifact, requests)
-    tenths = [float(part.mean()) / 1024 for part in np.array_split(result.memory, 10)]
+    tenths = [float(tenth.mean()) / 1024 for tenth in np.array_split(result.memory, 10)]
     growth = 100 * (tenths[9] / tenths[1] - 1)
     return Comparison(
         f"{count} mixed requests",
@@ -209,20 +213,20 @@ def measure(options: argparse.Namespace) -> Comparison:
     )
 
 
-def _results(others: OtherCallers) -> tuple[list[ReportRow], list[str]]:
+def _results(callers: OtherCallers) -> tuple[list[ReportRow], list[str]]:
     """Return what became of the other callers, as rows with limits and as notes."""
-    single, run = others.single, statistics.median(others.runs)
+    single, run = callers.single, statistics.median(callers.runs)
     refused = single.statuses.total() - single.statuses[200]
     p50, p99 = single.quantile(0.5), single.quantile(0.99)
-    highest = others.server.memory_mb("VmHWM")
+    highest = callers.server.memory_mb("VmHWM")
     rows = [
         ReportRow("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
         ReportRow("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
         ReportRow("highest memory", "MB", {KIT: highest, LIMIT: _MOST_MB}, {LIMIT: 1}),
     ]
     notes = [
-        f"greedy, lists by status: {dict(others.lists.statuses)}",
-        *(f"hostile, {kind} by status: {dict(each)}" for kind, each in others.hostile.items()),
+        f"greedy, lists by status: {dict(callers.lists.statuses)}",
+        *(f"hostile, {name} by status: {dict(count)}" for name, count in callers.hostile.items()),
         f"single: {len(single.latencies)} texts, p50 {p50:.0f} ms, p99 {p99:.0f} ms",
         f"a run of 256 tokens: {run:.0f} ms",
     ]

@@ -73,11 +73,11 @@ class App:
         self.draining = False
         # One thread for each request: it tokenizes, waits for the model, and renders.
         self._threads = ThreadPoolExecutor(_THREADS, "request")
-        #: By key: its requests with a body that is there, and the bytes of all its bodies.
+        #: Requests by key, those with a body that is there, and the bytes of all its bodies.
         self._requests: Counter[str] = Counter()
         self._body_bytes: Counter[str] = Counter()
-        #: By key, the threads for its lists. Python tokenizes in one thread at a time, and more
-        #: lists of a key would take it from the texts of others.
+        #: Threads by key, for its lists. Python tokenizes in one thread at a time, and more of them
+        #: would take it from the texts of other keys.
         self._list_threads: defaultdict[str, ThreadPoolExecutor] = defaultdict(
             lambda: ThreadPoolExecutor(max(2, queue.workers), "list")
         )
@@ -203,23 +203,23 @@ class App:
         request.body_bytes += size
 
     def _check_bound(
-        self, request: ServerRequest, held: Counter[str], more: int, unit: str, limit: int
+        self, request: ServerRequest, held: Counter[str], amount: int, unit: str, limit: int
     ) -> None:
         key = request.ticket.key
-        if held[key] + more > limit:
+        if held[key] + amount > limit:
             raise self._queue.refusal(key, held[key], unit, limit)
 
     async def _read_body(self, request: ServerRequest, receive: Receive) -> bytes:
         """Return a body, up to a limit of bytes and of time."""
         pieces: list[bytes] = []
-        more = True
+        incomplete = True
         try:
             async with asyncio.timeout(self._options.body_timeout):
-                while more:
+                while incomplete:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ClientGoneError("The client has closed the connection.")
-                    piece, more = message.get("body", b""), message.get("more_body", False)
+                    piece, incomplete = message.get("body", b""), message.get("more_body", False)
                     self._hold(request, len(piece))
                     if request.body_bytes > MAX_REQUEST_BYTES:
                         raise _too_large(f"more than {MAX_REQUEST_BYTES}")

@@ -62,10 +62,10 @@ def _parse_line(line: str) -> tuple[str, bytes]:
         raise ValueError("name:sha256 is expected; found no colon")
     check_name(name)
     if not _DIGEST.fullmatch(digest):
-        kind = "" if re.fullmatch("[0-9a-fA-F]*", digest) else ", not all of them hexadecimal"
+        alphabet = "" if re.fullmatch("[0-9a-fA-F]*", digest) else ", not all of them hexadecimal"
         raise ValueError(
             f"the SHA-256 of a secret, 64 hexadecimal digits, is expected after the colon; found "
-            f"{len(digest)} characters{kind}"
+            f"{len(digest)} characters{alphabet}"
         )
     return name, bytes.fromhex(digest)
 
@@ -129,17 +129,17 @@ class Keys:
         # of its digest or of its line.
         # Headers are decoded as Latin-1, so this gives back the bytes that were sent.
         digest = hashlib.sha256(secret.encode("latin-1", "replace")).digest()
-        found = None
+        caller = None
         for key, name in self._keys.items():
             if hmac.compare_digest(key, digest):
-                found = name
-        return found
+                caller = name
+        return caller
 
     def _reload(self, report: Callable[[SettingsError], None]) -> None:
-        now = self._clock()
-        if now - self._checked < RELOAD_SECONDS:
+        seconds = self._clock()
+        if seconds - self._checked < RELOAD_SECONDS:
             return
-        self._checked = now
+        self._checked = seconds
         # The text is compared, not the file's time: two changes within one tick have the same.
         try:
             text = self._read()

@@ -155,11 +155,11 @@ def _durations(of: str, meaning: str, registry: CollectorRegistry) -> list[Histo
     return [
         Histogram(
             f"te_{of}{stage}_duration",
-            f"Seconds of {meaning}: {part}.",
+            f"Seconds of {meaning}: {stage_name}.",
             buckets=_SECONDS,
             registry=registry,
         )
-        for stage, part in (
+        for stage, stage_name in (
             ("", "all"),
             ("_tokenization", "tokenization"),
             ("_queue", "waiting for the model"),

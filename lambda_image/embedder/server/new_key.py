@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from embedder.server.keys import check_name
 
-#: By this, scanners of repositories and logs can find a secret that got there.
+#: Scanners of repositories and logs can find a secret by this prefix.
 _PREFIX = "ek_"
 
 

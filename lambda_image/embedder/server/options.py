@@ -23,10 +23,10 @@ _SECRET = "keys"  # noqa: S105 - a field's name
 
 
 def _flag(
-    text: str, default: Any, kind: type | None = None, *, least: float = 0, most: float = 1e9
+    text: str, default: Any, parser: type | None = None, *, minimum: float = 0, maximum: float = 1e9
 ) -> Any:
     """Return a field with what its flag needs: help, type (str, int, float or bool) and bounds."""
-    flag = {"help": text, "kind": kind or type(default), "least": least, "most": most}
+    flag = {"help": text, "type": parser or type(default), "minimum": minimum, "maximum": maximum}
     return dataclasses.field(default=default, metadata=flag)
 
 
@@ -35,37 +35,40 @@ class ServerOptions:
     """Options of serving. The model's own settings are those of `embedder.core.settings`."""
 
     host: str = _flag("Address to listen at; 0.0.0.0 is every one.", "0.0.0.0")  # noqa: S104
-    port: int = _flag("Port to listen at; 0 takes a free one.", 8080, most=65535)
+    port: int = _flag("Port to listen at; 0 takes a free one.", 8080, maximum=65535)
     keep_alive: int = _flag(
         "Seconds that an idle connection stays open; the load balancer's own time must be shorter, "
         "or it sends requests into connections that are being closed, and answers 502.",
         75,
-        least=1,
+        minimum=1,
     )
-    header_timeout: float = _flag("Seconds for a request's headers to arrive.", 10.0, least=0.001)
-    body_timeout: float = _flag("Seconds for a request's body to arrive.", 30.0, least=0.001)
+    header_timeout: float = _flag("Seconds for a request's headers to arrive.", 10.0, minimum=0.001)
+    body_timeout: float = _flag("Seconds for a request's body to arrive.", 30.0, minimum=0.001)
     workers: int | None = _flag(
         "Threads that run the model. Default: the cores that the container may use.",
         None,
         int,
-        least=1,
-        most=1024,
+        minimum=1,
+        maximum=1024,
     )
     max_batch_tokens: int = _flag(
-        "Most tokens that are run together, padding included.", 256, least=1
+        "Most tokens that are run together, padding included.", 256, minimum=1
     )
     max_queue_tokens: int | None = _flag(
         "Tokens of a key that may wait, padding included; while as many wait, its requests get "
         "429. Default: 16384 for each worker.",
         None,
         int,
-        least=1,
+        minimum=1,
     )
     max_concurrent_requests: int = _flag(
-        "Most requests of a key at the same time; one beyond gets 429.", 512, least=1, most=65535
+        "Most requests of a key at the same time; one beyond gets 429.",
+        512,
+        minimum=1,
+        maximum=65535,
     )
     timeout: float = _flag(
-        "Seconds after which a request that is not done gets 503.", 30.0, least=0.001
+        "Seconds after which a request that is not done gets 503.", 30.0, minimum=0.001
     )
     keys_file: str | None = _flag(
         "File with a line name:sha256 for each API key, as `embedding-kit embedder.server.new_key` "
@@ -74,7 +77,7 @@ class ServerOptions:
         None,
         str,
     )
-    keys: str | None = dataclasses.field(default=None, repr=False, metadata={"kind": str})
+    keys: str | None = dataclasses.field(default=None, repr=False, metadata={"type": str})
     no_keys: bool = _flag(
         "Answer everyone who reaches the port. Without keys this is required.", False
     )
@@ -146,36 +149,36 @@ def _add(
     environ: Mapping[str, str],
 ) -> None:
     """Add a field's flag. argparse parses the variable's text as it does the flag's."""
-    option, kind = "--" + field.name.replace("_", "-"), field.metadata["kind"]
+    option, value_type = "--" + field.name.replace("_", "-"), field.metadata["type"]
     parsed = partial(_value, field=field, name=f"{option} ({variable})")
     default = environ.get(variable) or field.default
     text = field.metadata["help"].replace("%", "%%")
-    if kind is bool:
+    if value_type is bool:
         default = parsed(default) if isinstance(default, str) else default
         parser.add_argument(option, action="store_true", default=default, help=text)
         return
     shown = "" if field.default is None else f" (default: {field.default})"
-    metavar = {int: "N", float: "SECONDS", str: "TEXT"}[kind]
+    metavar = {int: "N", float: "SECONDS", str: "TEXT"}[value_type]
     parser.add_argument(option, type=parsed, default=default, metavar=metavar, help=text + shown)
 
 
 def _value(text: str, *, field: "dataclasses.Field[Any]", name: str) -> Any:
     """Return the value of a flag or a variable; an empty one is the default."""
-    kind, least, most = (field.metadata[key] for key in ("kind", "least", "most"))
+    value_type, minimum, maximum = (field.metadata[key] for key in ("type", "minimum", "maximum"))
     if not text:
         return field.default
-    if kind is str:
+    if value_type is str:
         return text
-    if kind is bool:
+    if value_type is bool:
         if text.lower() in (*_YES, *_NO):
             return text.lower() in _YES
         raise SettingsError(f"{name} must be true or false; found {text!r}.")
     try:
-        number = kind(text)
+        number = value_type(text)
     except ValueError:
         number = None
-    if number is None or not least <= number <= most:
-        bounds = f"from {least:g} " + ("up" if most == 1e9 else f"to {most:g}")
-        whole = "a whole number" if kind is int else "a number"
-        raise SettingsError(f"{name} must be {whole} {bounds}; found {text!r}.")
+    if number is None or not minimum <= number <= maximum:
+        bounds = f"from {minimum:g} " + ("up" if maximum == 1e9 else f"to {maximum:g}")
+        numbers = "a whole number" if value_type is int else "a number"
+        raise SettingsError(f"{name} must be {numbers} {bounds}; found {text!r}.")
     return number

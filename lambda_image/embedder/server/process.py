@@ -14,9 +14,9 @@ import ctypes
 import os
 from pathlib import Path
 
-#: Of glibc's malloc.h.
+#: The option in glibc's malloc.h.
 _M_ARENA_MAX = -8
-#: Of Linux's mman.h.
+#: The advice in Linux's mman.h.
 _MADV_NOHUGEPAGE = 15
 
 
@@ -26,14 +26,15 @@ def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     The quota is in the folder `cgroup`, as version 2
     (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files) or 1 of it.
     """
-    known = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-    found = _numbers(cgroup / "cpu.max")
-    if not found:
+    on_linux = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
+    quota_and_period = _numbers(cgroup / "cpu.max")
+    if not quota_and_period:
         names = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-        found = [number for name in names for number in _numbers(cgroup / name)]
-    if len(found) == 2 and min(found) > 0:
-        cores = min(cores, found[0] // found[1])
+        quota_and_period = [number for name in names for number in _numbers(cgroup / name)]
+    if len(quota_and_period) == 2 and min(quota_and_period) > 0:
+        quota, period = quota_and_period
+        cores = min(cores, quota // period)
     return max(1, cores)
 
 
@@ -66,5 +67,5 @@ def use_small_pages() -> bool:
     except (AttributeError, OSError):  # another system
         return False
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    ranges = [[int(end, 16) for end in one.split("-")] for one in heap]
+    ranges = [[int(end, 16) for end in area.split("-")] for area in heap]
     return all(madvise(start, end - start, _MADV_NOHUGEPAGE) == 0 for start, end in ranges)

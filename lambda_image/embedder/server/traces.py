@@ -93,6 +93,6 @@ class Tracer:
 
     def close(self) -> None:
         """Send what is left, but do not wait long for a collector that is gone."""
-        last = threading.Thread(target=self._provider.shutdown, daemon=True)
-        last.start()
-        last.join(_CLOSE_SECONDS)
+        shutdown = threading.Thread(target=self._provider.shutdown, daemon=True)
+        shutdown.start()
+        shutdown.join(_CLOSE_SECONDS)

@@ -1,8 +1,8 @@
 """The order in which waiting runs are taken.
 
-The keys are served in turn: the next run is of the key of which the fewest tokens were run. So a
-text goes before another key's list, and keys with lists get equal parts of the model. A key has no
-credit for a time in which it asked for nothing.
+The keys are served in turn: the next run is of the key of which the fewest tokens were run, this
+run included. So a text goes before another key's list, and keys with lists get equal parts of the
+model. A key has no credit for a time in which it asked for nothing.
 
 Of one key, requests that have a single run go before larger ones, which have at least every fourth
 turn: a text hardly waits for a list, and a list does not wait for ever.
@@ -69,11 +69,11 @@ class WaitingRuns:
 
     def __init__(self, run_tokens: int) -> None:
         self._run_tokens = run_tokens
-        #: In the order in which they came.
+        #: Runs in the order in which they came.
         self._runs: list[WaitingRun] = []
         #: Waiting tokens by key, padding included.
         self.tokens: Counter[str] = Counter()
-        #: By key: tokens that were run or not asked for, and turns of singles since that of a list.
+        #: Tokens by key that were run or not asked for; turns of singles since the last of a list.
         self._served: Counter[str] = Counter()
         self._turns_of_singles: Counter[str] = Counter()
         #: The served tokens of the key that had the last turn.
@@ -101,16 +101,18 @@ class WaitingRuns:
     def take(self) -> list[WaitingRun]:
         """Remove and return the run that is next, with those that run together with it."""
         # `+` leaves out the keys of which nothing waits.
-        keys = sorted(+self.tokens, key=lambda key: self._served[key])
-        first = self._first(keys[0])
-        self._level = self._served[keys[0]]
-        # The keys join in turn as well; that of the first run has had its turn.
-        joining: dict[str, list[WaitingRun]] = {key: [] for key in keys[1:] + keys[:1]}
+        firsts = {key: self._first(key) for key in +self.tokens}
+        keys = sorted(firsts, key=lambda key: self._served[key] + firsts[key].tokens)
+        key, leader = keys[0], firsts[keys[0]]
+        self._level = max(self._level, self._served[key])
+        self._turns_of_singles[key] = 0 if leader.of_list else self._turns_of_singles[key] + 1
+        # The keys join in turn as well; that of the leader has had its turn.
+        joining: dict[str, list[WaitingRun]] = {joining_key: [] for joining_key in (*keys[1:], key)}
         for run in self._runs:
-            fits = run.padded_length == first.padded_length and (first.of_list or not run.of_list)
-            if fits and run is not first:
+            fits = run.padded_length == leader.padded_length and (leader.of_list or not run.of_list)
+            if fits and run is not leader:
                 joining[run.ticket.key].append(run)
-        taken, room = [first], self._run_tokens - first.tokens
+        taken, room = [leader], self._run_tokens - leader.tokens
         for run in chain.from_iterable(zip_longest(*joining.values())):
             if run is not None and run.tokens <= room:
                 taken.append(run)
@@ -126,13 +128,8 @@ class WaitingRuns:
 
     def _first(self, key: str) -> WaitingRun:
         runs = [run for run in self._runs if run.ticket.key == key]
-        turn_of_lists = self._turns_of_singles[key] == _TURNS_OF_SINGLES
-        first = min(runs, key=lambda run: run.of_list != turn_of_lists)
-        if first.of_list or not any(run.of_list for run in runs):
-            self._turns_of_singles[key] = 0
-        else:
-            self._turns_of_singles[key] += 1
-        return first
+        turn_of_lists = self._turns_of_singles[key] >= _TURNS_OF_SINGLES
+        return min(runs, key=lambda run: run.of_list != turn_of_lists)
 
     def _remove(self, runs: Iterable[WaitingRun]) -> None:
         gone = set(runs)

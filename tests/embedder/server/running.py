@@ -28,7 +28,7 @@ from embedder.server.serve import DrainingServer, http_server, listen
 from embedder.server.server_request import ServerLog
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
-#: For events that always come, on a machine however busy.
+#: Seconds for events that always come, on a machine however busy.
 PATIENCE = 60.0
 OPTIONS = ServerOptions(host="127.0.0.1", port=0, no_keys=True, workers=1)
 
@@ -160,7 +160,7 @@ class Busy(NamedTuple):
 
     server: Running
     session: GatedSession
-    first: Future
+    running: Future
     threads: ThreadPoolExecutor
 
     def embed(self, inputs: Any, **options: Any) -> Future:
@@ -170,7 +170,7 @@ class Busy(NamedTuple):
     def finish(self, *answers: Future) -> None:
         """Let all runs end; the first request and these others are answered."""
         self.session.open()
-        for answer in (self.first, *answers):
+        for answer in (self.running, *answers):
             assert answer.result(PATIENCE).status_code == 200
 
 
@@ -179,6 +179,6 @@ def busy(*, first_headers: dict[str, str] | None = None, **options: Any) -> Iter
     """Run a server, and begin a run; options are those of `running`."""
     session = GatedSession()
     with running(session, **options) as server, ThreadPoolExecutor(8) as threads:
-        first = threads.submit(server.post, "/embed", {"inputs": "a"}, headers=first_headers)
+        answer = threads.submit(server.post, "/embed", {"inputs": "a"}, headers=first_headers)
         session.wait_for_run()
-        yield Busy(server, session, first, threads)
+        yield Busy(server, session, answer, threads)

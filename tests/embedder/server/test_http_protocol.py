@@ -22,8 +22,8 @@ def exchange(server: Running, *sent: bytes) -> bytes:
     """Send data, and return what comes until the server closes the connection."""
     with server.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for part in sent:
-            connection.sendall(part)
+        for data in sent:
+            connection.sendall(data)
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
@@ -109,7 +109,7 @@ def test_requests_ahead_of_their_answers_have_a_bound(server):
         connection.sendall(few * 20_000)
 
 
-#: As Java's HttpClient and `curl --http2` send them.
+#: Headers that Java's HttpClient and `curl --http2` send.
 UPGRADE = b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
 
 
@@ -130,6 +130,6 @@ def test_an_upgrade_is_ignored(server, body, split):
     upgraded = HEAD + b"connection: Upgrade, HTTP2-Settings\r\n" + UPGRADE + body
     sent = upgraded + b"GET /live HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n"
     answer = exchange(server, *(sent[at : at + split] for at in range(0, len(sent), split)))
-    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200"]
+    assert [status[:3] for status in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200"]
     vector = server.post("/embed", BODY).json()
     assert json.dumps(vector, separators=(",", ":")).encode() in answer

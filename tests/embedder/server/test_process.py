@@ -60,8 +60,8 @@ def heaps(first: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
 def test_threads_share_one_heap():
     """Without it, threads that allocate get heaps of their own."""
-    one = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
-    assert heaps(one) == 1
+    code = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
+    assert heaps(code) == 1
     assert heaps("") > 1
 
 
@@ -81,5 +81,5 @@ print(open("/proc/self/smaps").read())
     areas = done.stdout.split("[heap]\n")[1:]
     flags = [area.partition("VmFlags:")[2].splitlines()[0].split() for area in areas]
     assert flags
-    assert all("nh" in one for one in flags)
-    assert not any("hg" in one for one in flags)
+    assert all("nh" in area_flags for area_flags in flags)
+    assert not any("hg" in area_flags for area_flags in flags)

@@ -70,7 +70,7 @@ class Held(NamedTuple):
     queue: BatchingSession
     session: GatedSession
     threads: ThreadPoolExecutor
-    first: Future
+    running: Future
 
     def ask(self, *batches: TokenBatch, **options: Any) -> Future:
         """Embed in a thread; the request waits."""
@@ -85,9 +85,9 @@ class Held(NamedTuple):
 def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Iterator[Held]:
     session = getattr(request, "param", GatedSession)()
     queue = make_queue(session)
-    first = threads.submit(ask, queue, [batch(0, tokens=4)])
+    answer = threads.submit(ask, queue, [batch(0, tokens=4)])
     session.wait_for_run()
-    yield Held(queue, session, threads, first)
+    yield Held(queue, session, threads, answer)
     session.open()  # The threads end before the queue.
 
 
@@ -201,7 +201,7 @@ def test_every_run_is_observed(held):
     answers = [held.ask(batch(seed, texts=2)) for seed in (1, 2)]
     held.wait_for(2)
     held.session.open()
-    for answer in (held.first, *answers):
+    for answer in (held.running, *answers):
         answer.result(PATIENCE)
     wait_until(lambda: len(seen) == 2)
     assert seen == [(1, 4), (4, 32)]
@@ -226,7 +226,7 @@ def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
             refused.result(PATIENCE)
     held.session.open()
     closing.result(PATIENCE)
-    assert held.first.result(PATIENCE)
+    assert held.running.result(PATIENCE)
     assert held.session.shapes == [(1, 4)]
     assert not held.queue.alive
 

@@ -14,7 +14,7 @@ def test_requests_under_way_are_finished_and_new_ones_refused():
         server.server.handle_exit(signal.SIGTERM, None)
         wait_until(lambda: _refused(server))
         under_load.session.open()
-        answer = under_load.first.result(PATIENCE)
+        answer = under_load.running.result(PATIENCE)
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
         server.thread.join(PATIENCE)
         assert not server.thread.is_alive()
@@ -46,7 +46,7 @@ def test_a_drain_has_an_end():
         under_load.server.server.handle_exit(signal.SIGTERM, None)
         under_load.server.thread.join(PATIENCE)
         assert not under_load.server.thread.is_alive()
-        refused = under_load.first.result(PATIENCE)
+        refused = under_load.running.result(PATIENCE)
         assert refused.status_code == 503
         assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
 
