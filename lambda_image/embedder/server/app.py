@@ -9,7 +9,7 @@ it.
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,11 +76,6 @@ class App:
         #: Requests by key, those with a body that is there, and the bytes of all its bodies.
         self._requests: Counter[str] = Counter()
         self._body_bytes: Counter[str] = Counter()
-        #: Threads by key, for its lists. Python tokenizes in one thread at a time, and more of them
-        #: would take it from the texts of other keys.
-        self._list_threads: defaultdict[str, ThreadPoolExecutor] = defaultdict(
-            lambda: ThreadPoolExecutor(max(2, queue.workers), "list")
-        )
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -99,8 +94,7 @@ class App:
 
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""
-        for threads in (self._threads, *self._list_threads.values()):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _answer_about_itself(
         self, method: str, path: str, headers: Mapping[str, str]
@@ -236,9 +230,9 @@ class App:
     ) -> tuple[Response, RequestRecord]:
         """Answer a request in a thread, and drop its runs if its client goes."""
         loop = asyncio.get_running_loop()
-        small = len(routed.body) <= _SMALL_BODY_BYTES
-        threads = self._threads if small else self._list_threads[request.ticket.key]
-        answer: asyncio.Future[Any] = loop.run_in_executor(threads, self._handle, request, routed)
+        answer: asyncio.Future[Any] = loop.run_in_executor(
+            self._threads, self._handle, request, routed
+        )
         gone: asyncio.Future[Any] = loop.create_task(_disconnected(receive))
         try:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -249,7 +243,7 @@ class App:
             gone.cancel()
 
     def _handle(self, request: ServerRequest, routed: Request) -> tuple[Response, RequestRecord]:
-        with self._queue.request(request.ticket):
+        with self._queue.request(request.ticket, in_turn=len(routed.body) > _SMALL_BODY_BYTES):
             record = RequestRecord(routed.id)
             return self._router.handle(routed, record), record
 

@@ -61,6 +61,12 @@ class ServerOptions:
         int,
         minimum=1,
     )
+    max_queue_seconds: float = _flag(
+        "Seconds of a key's work that may wait, as measured; while as much waits, its requests get "
+        "429.",
+        10.0,
+        minimum=0.001,
+    )
     max_concurrent_requests: int = _flag(
         "Most requests of a key at the same time; one beyond gets 429.",
         512,

@@ -12,6 +12,7 @@ import contextlib
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
@@ -40,14 +41,20 @@ class BatchingSession:
     """A session that many requests share, run by some worker threads; see `RunBatches`.
 
     At most `run_tokens` are run together; one run is always allowed. A key's requests are refused
-    while `queue_tokens` of it wait.
+    while `queue_tokens` of it wait, or as many as take `queue_seconds`.
     """
 
     def __init__(
-        self, session: InferenceSession, *, workers: int, run_tokens: int, queue_tokens: int
+        self,
+        session: InferenceSession,
+        *,
+        workers: int,
+        run_tokens: int,
+        queue_tokens: int,
+        queue_seconds: float = math.inf,
     ) -> None:
         self._session = session
-        self.workers, self._queue_tokens = workers, queue_tokens
+        self._queue_tokens, self._queue_seconds = queue_tokens, queue_seconds
         #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
         self.observe: Callable[[int, int], None] | None = None
         self._waiting = WaitingRuns(run_tokens)
@@ -57,6 +64,7 @@ class BatchingSession:
         #: Guards all of the above, and the tickets.
         self._changed = threading.Condition(threading.Lock())
         self._current = threading.local()
+        self._preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._threads = [
             threading.Thread(target=self._work, name=f"model-{number}", daemon=True)
             for number in range(workers)
@@ -79,6 +87,7 @@ class BatchingSession:
         ticket.runs = runs = [WaitingRun(ticket, batch) for batch in batches]
         entered = ticket.entered = time.monotonic()
         self._enter(ticket)
+        ticket.preparation.close()
         try:
             ticket.end.result(None if deadline is None else max(0.0, deadline - entered))
         except CancelledError:
@@ -93,15 +102,22 @@ class BatchingSession:
         return RunResult(vectors, time.monotonic() - entered - _busy_seconds(runs))
 
     @contextlib.contextmanager
-    def request(self, ticket: Ticket) -> Iterator[None]:
-        """Take the batches of this thread as those of a request, if its client is still there."""
-        if ticket.end.cancelled():
-            raise ClientGoneError(_GONE)
-        self._current.ticket = ticket
-        try:
-            yield
-        finally:
-            self._current.ticket = None
+    def request(self, ticket: Ticket, *, in_turn: bool = False) -> Iterator[None]:
+        """Take the batches of this thread as those of a request, if its client is still there.
+
+        Of a key, one request `in_turn` is prepared at a time: Python tokenizes in one thread at a
+        time, so many lists would take it from the texts of other keys.
+        """
+        with ticket.preparation:
+            if in_turn:
+                ticket.preparation.enter_context(self._preparing[ticket.key])
+            if ticket.end.cancelled():
+                raise ClientGoneError(_GONE)
+            self._current.ticket = ticket
+            try:
+                yield
+            finally:
+                self._current.ticket = None
 
     def check(self, key: str) -> None:
         """Refuse a request of a key whose queue is full, before work is put into it."""
@@ -113,8 +129,7 @@ class BatchingSession:
 
         `Retry-After` is the time until the key's work in the queue is done, as measured.
         """
-        seconds = self._waiting.tokens_until_done(key) * self._seconds_per_token()
-        retry_after = max(1, math.ceil(seconds))
+        retry_after = max(1, math.ceil(self._seconds_until_done(key)))
         return OverloadedError(
             f"The server has too much to do: it has {amount} {unit} of this caller, and at most "
             f"{limit} are allowed. Send the request again in {retry_after} s.",
@@ -161,14 +176,19 @@ class BatchingSession:
 
     def _seconds_per_token(self) -> float:
         """Return the time of all workers together; 0 before a run."""
-        return self._measured_seconds / max(1.0, self._measured_tokens) / self.workers
+        return self._measured_seconds / max(1.0, self._measured_tokens) / len(self._threads)
+
+    def _seconds_until_done(self, key: str) -> float:
+        return self._waiting.tokens_until_done(key) * self._seconds_per_token()
 
     def _check(self, key: str) -> None:
         if self._closed:
             raise ShuttingDownError
-        tokens = self._waiting.tokens[key]
-        if tokens >= self._queue_tokens:
-            raise self.refusal(key, tokens, "waiting tokens", self._queue_tokens)
+        tokens, limit = self._waiting.tokens[key], float(self._queue_tokens)
+        if seconds := self._seconds_until_done(key):
+            limit = min(limit, tokens * self._queue_seconds / seconds)
+        if tokens >= limit:
+            raise self.refusal(key, tokens, "waiting tokens", int(limit))
 
     def _enter(self, ticket: Ticket) -> None:
         with self._changed:

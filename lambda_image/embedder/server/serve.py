@@ -116,6 +116,7 @@ def serve(
                 workers=workers,
                 run_tokens=options.max_batch_tokens,
                 queue_tokens=options.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER,
+                queue_seconds=options.max_queue_seconds,
             )
             queues.append(queue)
             ends.callback(queue.close)

@@ -15,6 +15,7 @@ of a larger request does not join that of a single one, which would only wait fo
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ class Ticket:
     key: str = ""
     #: `time.monotonic()` when its runs came to the queue.
     entered: float = 0.0
+    #: Closed when its runs have come to the queue, or never will.
+    preparation: ExitStack = field(default_factory=ExitStack)
     runs: "list[WaitingRun]" = field(default_factory=list)
     #: Number of runs that are not over.
     pending: int = 0

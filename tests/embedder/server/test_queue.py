@@ -28,9 +28,11 @@ def make_queue() -> Iterator[MakeQueue]:
     queues: list[tuple[BatchingSession, InferenceSession]] = []
 
     def make(
-        session: InferenceSession, *, workers: int = 1, queue_tokens: int = 1_000_000
+        session: InferenceSession, *, workers: int = 1, queue_tokens: int = 1_000_000, **more: float
     ) -> BatchingSession:
-        queue = BatchingSession(session, workers=workers, run_tokens=256, queue_tokens=queue_tokens)
+        queue = BatchingSession(
+            session, workers=workers, run_tokens=256, queue_tokens=queue_tokens, **more
+        )
         queues.append((queue, session))
         return queue
 
@@ -194,6 +196,36 @@ def test_a_deadline_ends_the_wait(held):
     assert held.queue.waiting_runs == 0
 
 
+def test_lists_of_a_key_are_prepared_one_after_the_other(make_queue, threads):
+    """A small request, and another key's, do not wait; a turn ends when the runs are queued."""
+    queue = make_queue(HashSession())
+    with queue.request(Ticket("a"), in_turn=True):
+        for key, in_turn in (("a", False), ("b", True)):
+            threads.submit(_prepare, queue, key, in_turn).result(PATIENCE)
+        following = threads.submit(_prepare, queue, "a")
+        with pytest.raises(TimeoutError):
+            following.result(0.05)
+        queue.run_all([batch(1)])
+        following.result(PATIENCE)
+
+
+def test_a_list_that_fails_gives_its_turn_back(make_queue):
+    """The next one of its key is prepared, also after one whose client has gone."""
+    queue = make_queue(HashSession())
+    with pytest.raises(ValueError, match="bad"), queue.request(Ticket("a"), in_turn=True):
+        raise ValueError("bad")
+    gone = Ticket("a")
+    queue.cancel(gone)
+    with pytest.raises(ClientGoneError), queue.request(gone, in_turn=True):
+        pass
+    _prepare(queue, "a")
+
+
+def _prepare(queue: BatchingSession, key: str, in_turn: bool = True) -> None:
+    with queue.request(Ticket(key), in_turn=in_turn):
+        pass
+
+
 def test_every_run_is_observed(held):
     """The metrics get how many texts and tokens a run had."""
     seen: list[tuple[int, int]] = []
@@ -237,20 +269,35 @@ def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
 )
 def test_retry_after_is_the_time_of_the_keys_own_work(make_queue, tokens, pace, seconds):
     """It is in whole seconds, 1 at least, by the pace of the last runs."""
-    queue = make_queue(HashSession())
-    for _ in range(1000):
-        queue._measure(256, 256 * 5.0)
-    for _ in range(4000):
-        queue._measure(256, 256 * pace)
-    with queue._changed:
-        queue._waiting.tokens["a"] = tokens
-        error = queue.refusal("a", tokens, "waiting tokens", 50)
-        queue._waiting.tokens.clear()
-    assert error.headers == {"retry-after": seconds}
-    assert error.message == (
+    queue = make_queue(HashSession(), queue_tokens=50)
+    for pace_before in (5.0, pace):
+        for _ in range(4000):
+            queue._measure(256, 256 * pace_before)
+    queue._waiting.tokens["a"] = tokens
+    with pytest.raises(OverloadedError) as caught:
+        queue.check("a")
+    queue._waiting.tokens.clear()
+    assert caught.value.headers == {"retry-after": seconds}
+    assert caught.value.message == (
         f"The server has too much to do: it has {tokens} waiting tokens of this caller, and at "
         f"most 50 are allowed. Send the request again in {seconds} s."
     )
+
+
+def test_the_seconds_bound_the_tokens_once_the_pace_is_known(make_queue):
+    """At 0.5 s a token, 10 seconds are 20 tokens, and half of them if another key waits."""
+    queue = make_queue(HashSession(), queue_seconds=10.0)
+    queue._waiting.tokens["a"] = 20
+    queue.check("a")
+    queue._measure(256, 256 * 0.5)
+    with pytest.raises(OverloadedError, match="at most 20 are allowed"):
+        queue.check("a")
+    queue._waiting.tokens.update({"a": -9, "b": 100})
+    with pytest.raises(OverloadedError, match=r"it has 11 .* at most 10 are allowed"):
+        queue.check("a")
+    queue._waiting.tokens["a"] = 9
+    queue.check("a")
+    queue._waiting.tokens.clear()
 
 
 def waits(queue: BatchingSession, tokens: int) -> bool:

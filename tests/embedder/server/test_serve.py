@@ -123,7 +123,7 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count
     """They are equal to the last bit, in whatever company a text is run, on two workers."""
     inputs = texts(count)
     # A busy machine may need longer than the server gives a request by default.
-    patient = ("--timeout", "600")
+    patient = ("--timeout", "600", "--max-queue-seconds", "600")
     with (
         process(minilm_artifact, "--no-keys", "--workers", "2", *patient) as (url, _),
         httpx2.Client(timeout=PATIENCE, limits=httpx2.Limits(max_connections=48)) as client,
