@@ -1,4 +1,4 @@
-"""A model as its builders are told it: the identity of an image, a zip and an index.
+"""models.json for the builders, and the identity of an image, a zip and an index.
 
 No module of the CDK is imported here: the commands that compare an image with an environment's
 settings need none.
@@ -24,7 +24,7 @@ STANDBY = "standby-"
 _MODELS, _FILES, _BASE_IMAGE = "models", "files", "base_image"
 #: Choices that no vector depends on; the files of a folder have a label of their own.
 _NOT_COMPARED = {"accept_license", "folder"}
-#: Hexadecimal digits that tell the indexes of one stack apart.
+#: Hexadecimal digits that distinguish the indexes of one stack.
 _DIGITS = 8
 
 
@@ -58,7 +58,7 @@ def build_arguments(model: ModelSettings) -> dict[str, str]:
 
 
 def model_labels(model: ModelSettings) -> dict[str, str]:
-    """Return the labels of what is built from the settings, without that of the target."""
+    """Return the labels of an image or a zip of these settings, without that of the target."""
     return {f"{LABEL}{name.lower()}": value for name, value in build_arguments(model).items()}
 
 
@@ -70,14 +70,14 @@ def compare_labels(
     A base image that the settings do not pin is not compared: any is allowed. `table` has the
     settings in the environment's file.
     """
-    built, wanted = _compared(labels), _compared(model_labels(model))
+    built, expected = _compared(labels), _compared(model_labels(model))
     if not model.base_image:
         built.pop(_BASE_IMAGE, None)
     return [
         f"[{table}] {setting}: found: {built.get(setting, 'not set')}; "
-        f"allowed: {wanted.get(setting, 'not set')}"
-        for setting in wanted | built
-        if built.get(setting) != wanted.get(setting)
+        f"allowed: {expected.get(setting, 'not set')}"
+        for setting in expected | built
+        if built.get(setting) != expected.get(setting)
     ]
 
 

@@ -1,6 +1,6 @@
 """The code of functions and tasks: the recipes of images and zips, and an artifact in S3.
 
-Synth builds no zip, as with an image: it names the zip by the digest of what it is made from, and
+Synth builds no zip, as with an image: it names the zip by the digest of its sources, and
 writes the command into the cloud assembly. The CDK's command runs it when it publishes the zip, and
 only if the bucket has none of that name. So synth needs no network, no compiler and no model, takes
 no longer, and gives the same template on every machine. An artifact in S3 is published likewise.
@@ -168,7 +168,7 @@ class ArtifactInS3(Construct):
     """An artifact that a function downloads when it is initialized, published with its stack.
 
     The CDK's command compiles and uploads it, if it is not in the bucket yet. Its key is the hash
-    of what it is compiled from, which gives the same bytes each time: the bytes themselves, and a
+    of its sources, which give the same bytes each time: the bytes themselves, and a
     version of the object, are unknown until the stack is deployed.
 
     Args:
@@ -233,7 +233,7 @@ def zip_code(scope: Construct, model: ModelSettings, *, with_artifact: bool = Tr
 
     Without the artifact, it has the manifest and the checksums with which one from S3 is checked.
     """
-    # The copy in the assembly is what is built, whatever changes before the deploy.
+    # The copy in the assembly is built, whatever changes before the deploy.
     recipe = _staged(scope, "Recipe", _ZIP_FILES)
     options = [] if with_artifact else ["--without-artifact"]
     made_from = [recipe.asset_hash, files_digest(model.files), models_json(model), *options]

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: The region with all lines. Its prices stand in for those that another region lacks.
+#: The region with all lines. Its prices replace those that another region lacks.
 DEFAULT_REGION = "us-east-1"
 FILE = Path(__file__).with_suffix(".json")
 #: Hours of a month.
@@ -33,7 +33,7 @@ class Tier:
 class Price:
     """One line's list price in US dollars, before any discount or free tier."""
 
-    #: What is counted, such as `GB-second`.
+    #: The counted unit, such as `GB-second`.
     unit: str
     tiers: tuple[Tier, ...]
     #: The day AWS published it, or the day it was read.

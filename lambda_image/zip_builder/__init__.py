@@ -1,7 +1,7 @@
 """Builds a function's code as a zip for Lambda's Python on ARM64, without Docker.
 
 The content is that of the image: the packages of requirements.txt as wheels, the compiled model and
-the code, with byte code. Each part is kept by the digest of what it is made from, so that a change
+the code, with byte code. Each part is kept by the digest of its sources, so that a change
 of code downloads and compiles nothing again.
 """
 

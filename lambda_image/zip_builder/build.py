@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with_artifact=not options.without_artifact,
             )
     except (OSError, ZipError) as error:
-        # Such as a full disk; what is half built has been removed.
+        # Such as a full disk; the unfinished part has been removed.
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

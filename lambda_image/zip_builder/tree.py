@@ -26,7 +26,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 #: Lambda starts no program of the function, so none is executable.
 _MODE = 0o100644 << 16
 _UNIX = 3
-#: Lambda's Amazon Linux 2023 has glibc 2.34. pip takes only what is named, not what is older.
+#: Lambda's Amazon Linux 2023 has glibc 2.34. pip takes only the named platforms, not older ones.
 _PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 _REQUIREMENT = re.compile(r"^[a-z0-9].*?(?=^[a-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 #: The folders in a wheel's `.data` that belong to the import path; others are scripts and headers.

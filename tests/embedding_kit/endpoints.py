@@ -53,12 +53,12 @@ def add_alarms(stack: Stack, part: Any, settings: AlarmSettings | None = None) -
 
 def once(make: Callable[..., Template]) -> Callable[..., Template]:
     """Make each template once: settings are no keys of a cache, and their texts are."""
-    made: dict[str, Template] = {}
+    templates: dict[str, Template] = {}
 
     @functools.wraps(make)
     def cached(*args: Any, **named: Any) -> Template:
         key = repr((args, named))
-        made[key] = made.get(key) or make(*args, **named)
-        return made[key]
+        templates[key] = templates.get(key) or make(*args, **named)
+        return templates[key]
 
     return cached

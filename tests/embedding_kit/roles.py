@@ -159,16 +159,16 @@ def _question(
 
 def _answered(cases: Sequence[Case], questions: list[dict[str, Any]]) -> list[Case]:
     """Return the cases with a yes from an independent evaluator of IAM policies."""
-    here = Path(__file__)
+    module = Path(__file__)
     done = subprocess.run(
         # As code, so that Node finds the package from the current folder.
         [
             os.environ["JSII_NODE"],
             "--input-type=module",
             "--eval",
-            here.with_name("evaluate_policies.mjs").read_text(),
+            module.with_name("evaluate_policies.mjs").read_text(),
         ],
-        cwd=here.parents[2] / "scripts",
+        cwd=module.parents[2] / "scripts",
         input=json.dumps(questions),
         capture_output=True,
         text=True,

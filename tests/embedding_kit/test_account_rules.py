@@ -132,5 +132,5 @@ def test_a_boundary_and_a_path_reach_every_role(synthesize, model, rules, proper
     roles = of_kind(synthesize(build), "AWS::IAM::Role")
     assert len(roles) >= 7
     for role in roles:
-        found = {name: role[name] for name in ("PermissionsBoundary", "Path") if name in role}
-        assert found == properties
+        applied = {name: role[name] for name in ("PermissionsBoundary", "Path") if name in role}
+        assert applied == properties

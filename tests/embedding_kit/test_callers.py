@@ -155,8 +155,8 @@ def test_a_caller_may_invoke_past_the_url_only_if_listed_so(endpoint_template, i
             (ROLE, candidate),
         )
     ]
-    found = allowed_by(cases, identity=[IDENTITY], resource_policy=policy)
-    assert found == cases[: int(invoke)]
+    answered = allowed_by(cases, identity=[IDENTITY], resource_policy=policy)
+    assert answered == cases[: int(invoke)]
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["of this app", "imported"])
@@ -187,8 +187,8 @@ def test_a_granted_role_may_call_the_alias_alone(synthesize, model, grant, own):
     ]
     # A reference to an alias is its ARN.
     resolve = partial(resolved, one=LIVE)
-    found = allowed(synthesize(build), cases, resolve=resolve)
-    assert found == ([via_url, plain] if grant == "grant_invoke" else [url, via_url])
+    answered = allowed(synthesize(build), cases, resolve=resolve)
+    assert answered == ([via_url, plain] if grant == "grant_invoke" else [url, via_url])
 
 
 #: The unit, and one below; the root, another, one with a longer name, and another organization.
@@ -227,7 +227,7 @@ def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
     granted = statements(template, "EndpointCallerRole")
     (alias,) = template.find_resources("AWS::Lambda::Alias")
     assert all(statement["Resource"] == {"Ref": alias} for statement in granted)
-    assert [(found["Action"], found.get("Condition")) for found in granted] == [
+    assert [(statement["Action"], statement.get("Condition")) for statement in granted] == [
         ("lambda:InvokeFunctionUrl", {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}}),
         ("lambda:InvokeFunction", {"Bool": {"lambda:InvokedViaFunctionUrl": True}}),
         *([("lambda:InvokeFunction", None)] if invoke else []),
@@ -263,13 +263,13 @@ def test_a_caller_with_a_prefix_may_call_and_is_named_to_the_function(may_call, 
     assert may_call(callers, ROLE)
     assert not may_call(callers, OTHER_ROLE_THERE)
     template = endpoint_template(callers=callers)
-    limits, *others = (
+    limits, *further_limits = (
         variables["EMBEDDING_SEARCH_PREFIXES"]
         for function in of_kind(template, "AWS::Lambda::Function")
         for variables in [function.get("Environment", {}).get("Variables", {})]
         if "EMBEDDING_SEARCH_PREFIXES" in variables
     )
-    assert not others
+    assert not further_limits
     assert json.loads(limits) == {"": [USER], "acme/": [ROLE]}
     SearchPrefixes(limits)
     # CloudFormation grants the permission when the alias serves a version that has the limits.
@@ -292,10 +292,10 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
     invoking = Callers(principals=(USER,), invoke=True)
     with pytest.raises(ValueError, match=r"found: .*invoke = true"):
         endpoint.add_callers(invoking)
-    other = EmbeddingEndpoint(Stack(), "Endpoint", model=model)
-    other.add_callers(invoking)
+    second_endpoint = EmbeddingEndpoint(Stack(), "Endpoint", model=model)
+    second_endpoint.add_callers(invoking)
     with pytest.raises(ValueError, match=r"found: .*invoke = true"):
-        other.grant_search(role, prefix="acme/")
+        second_endpoint.grant_search(role, prefix="acme/")
     template = Template.from_stack(stack)
     name = stack.get_logical_id(cast("CfnElement", role.node.default_child))
     limits = {"Fn::Join": ["", ['{"acme/":["', {"Fn::GetAtt": [name, "Arn"]}, '"]}']]}

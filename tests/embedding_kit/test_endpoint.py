@@ -39,7 +39,7 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     settings = FunctionSettings(truncate="left", cache_entries=0, timeout=timedelta(seconds=20))
     template = endpoint_template(function=settings, name="staging")
     functions = of_kind(template, "AWS::Lambda::Function")
-    (function,) = (each for each in functions if each["Timeout"] == 20)
+    (function,) = (candidate for candidate in functions if candidate["Timeout"] == 20)
     parsed = EmbedderSettings.from_env(function["Environment"]["Variables"])
     assert parsed.truncate == "left"
     assert parsed.cache_entries == 0

@@ -94,6 +94,6 @@ def test_filters_write_to_the_endpoints_own_namespace(endpoint_template):
 def _namespaces(template: Any) -> set[str]:
     return {
         transformation["MetricNamespace"]
-        for found in of_kind(template, "AWS::Logs::MetricFilter")
-        for transformation in found["MetricTransformations"]
+        for metric_filter in of_kind(template, "AWS::Logs::MetricFilter")
+        for transformation in metric_filter["MetricTransformations"]
     }

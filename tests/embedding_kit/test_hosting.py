@@ -77,7 +77,7 @@ def make(synthesize, model):
 def attached(template: Template) -> dict[str, Any]:
     """Return the network of the one function that has one."""
     functions = of_kind(template, "AWS::Lambda::Function")
-    (network,) = (each["VpcConfig"] for each in functions if "VpcConfig" in each)
+    (network,) = (function["VpcConfig"] for function in functions if "VpcConfig" in function)
     return dict(network)
 
 
@@ -113,10 +113,10 @@ def test_a_function_with_its_artifact_in_s3_gets_out(model):
     """It downloads the artifact when it is initialized."""
     synthesizer = DefaultStackSynthesizer(file_assets_bucket_name="kit-${AWS::AccountId}")
     stack = Stack(App(), "Stack", synthesizer=synthesizer)
-    place = Hosting.in_network(stack, settings())
+    hosting = Hosting.in_network(stack, settings())
     function = FunctionSettings(package="zip", artifact="s3", memory_mb=1769)
     EmbeddingEndpoint(
-        stack, "Endpoint", model=model, function=function, cold_start=SnapStart(), hosting=place
+        stack, "Endpoint", model=model, function=function, cold_start=SnapStart(), hosting=hosting
     )
     assert egress(Template.from_stack(stack)).items() >= AWS.items()
 
@@ -146,14 +146,14 @@ def test_lambda_may_manage_interfaces_and_the_code_may_not(make, part, role):
 
 def test_the_tasks_of_a_server_take_groups_of_your_own(synthesize, model):
     """Only the rule by which the load balancer reaches the tasks is added to them."""
-    given = ServerSettings(
+    server = ServerSettings(
         vpc=VPC,
         subnets=(SUBNET, SECOND_SUBNET),
         clients=("10.0.0.0/16",),
         no_keys=True,
         security_groups=(GROUP,),
     )
-    template = synthesize(lambda s: EmbeddingService(s, "Server", model=model, settings=given))
+    template = synthesize(lambda s: EmbeddingService(s, "Server", model=model, settings=server))
     network = Match.object_like(
         {"AwsvpcConfiguration": Match.object_like({"SecurityGroups": [GROUP]})}
     )
@@ -220,8 +220,8 @@ def test_grants_and_connections_take_the_endpoint(model, synthesize):
     """As with the CDK's own functions, another construct's grants and rules name the endpoint."""
 
     def build(stack: Stack) -> None:
-        place = Hosting.in_network(stack, settings(security_groups=(GROUP,)))
-        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
+        hosting = Hosting.in_network(stack, settings(security_groups=(GROUP,)))
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=hosting)
         kms.Key(stack, "Key").grant_decrypt(endpoint)
         database = ec2.SecurityGroup.from_security_group_id(stack, "Database", DATABASE)
         database.connections.allow_from(endpoint, ec2.Port.tcp(5432))
@@ -233,8 +233,10 @@ def test_grants_and_connections_take_the_endpoint(model, synthesize):
     )
     (key,) = template.find_resources("AWS::KMS::Key")
     on_key = {"Fn::GetAtt": [key, "Arn"]}
-    found = [each["Action"] for each in statements(template) if each["Resource"] == on_key]
-    assert found == ["kms:Decrypt"]
+    key_actions = [
+        statement["Action"] for statement in statements(template) if statement["Resource"] == on_key
+    ]
+    assert key_actions == ["kms:Decrypt"]
 
 
 def test_connections_of_an_endpoint_without_a_vpc_say_what_is_missing(model, synthesize):

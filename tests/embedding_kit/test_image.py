@@ -34,8 +34,8 @@ def docker_image(tmp_path):
         lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=code)
         app.synth()
         images = json.loads((out / "Stack.assets.json").read_text())["dockerImages"]
-        ((name, found),) = images.items()
-        return name, found["source"]
+        ((name, asset),) = images.items()
+        return name, asset["source"]
 
     return build
 
@@ -211,11 +211,13 @@ def test_another_base_image_makes_another_image(docker_image):
     """A patched base image is set by its digest; the default is the Dockerfile's own tag."""
     tag = "public.ecr.aws/lambda/python:3-arm64"
     digests = [f"{tag}@sha256:{character * 64}" for character in "ab"]
-    made = [docker_image(ModelSettings(name="any/model", base_image=digest)) for digest in digests]
+    images = [
+        docker_image(ModelSettings(name="any/model", base_image=digest)) for digest in digests
+    ]
     plain, source = docker_image(ModelSettings(name="any/model"))
     assert "BASE_IMAGE" not in source["dockerBuildArgs"]
-    assert [source["dockerBuildArgs"]["BASE_IMAGE"] for _, source in made] == digests
-    assert len({plain, *(name for name, _ in made)}) == 3
+    assert [source["dockerBuildArgs"]["BASE_IMAGE"] for _, source in images] == digests
+    assert len({plain, *(name for name, _ in images)}) == 3
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def test_the_metrics_have_the_dimensions_of_the_alias(synthesize, known):
     function: Any = "embedder"
     alias: Any = "embedder:live"
     if not known:
-        parts = {"Fn::Split": [":", {"Ref": "Arn"}]}
-        function, name = ({"Fn::Select": [n, parts]} for n in (6, 7))
+        words = {"Fn::Split": [":", {"Ref": "Arn"}]}
+        function, name = ({"Fn::Select": [n, words]} for n in (6, 7))
         alias = {"Fn::Join": ["", [function, ":", name]]}
     template = synthesize(build)
     for namespace, metric, dimensions in (
@@ -62,10 +62,14 @@ def test_the_metrics_have_the_dimensions_of_the_alias(synthesize, known):
         ("EmbeddingKit/production", "Texts", {"FunctionName": function}),
         ("EmbeddingKit/production", "InitDuration", {}),
     ):
-        wanted = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+        expected = [{"Name": name, "Value": value} for name, value in dimensions.items()]
         template.has_resource_properties(
             "AWS::CloudWatch::Alarm",
-            {"Namespace": namespace, "MetricName": metric, "Dimensions": wanted or Match.absent()},
+            {
+                "Namespace": namespace,
+                "MetricName": metric,
+                "Dimensions": expected or Match.absent(),
+            },
         )
 
 

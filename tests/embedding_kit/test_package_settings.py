@@ -95,12 +95,12 @@ def test_only_the_weights_of_the_route_are_counted(tmp_path):
     """A function holds one part of a Router; what the compiler will refuse has no known size."""
     router = write_router(tmp_path / "pair")
     save_file({"w": np.zeros(1000, np.float32)}, router / "document_1_Pooling" / "x.safetensors")
-    both, query, document = (
+    whole_router, query, document = (
         artifact_bytes(ModelSettings(folder=router, route=route))
         for route in (None, "query", "document")
     )
     assert document == query + 1000
-    assert both == query + document
+    assert whole_router == query + document
     (router / "router_config.json").write_text("[]")
     assert artifact_bytes(ModelSettings(folder=router, route="query")) is None
 

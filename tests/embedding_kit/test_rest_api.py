@@ -96,10 +96,10 @@ def test_a_new_key_leaves_the_first_as_it_is(make):
             **template.find_resources("AWS::ApiGateway::UsagePlanKey"),
         }
 
-    old, old_and_new, new = keys("1"), keys("1", "2"), keys("2")
-    assert old.items() <= old_and_new.items()
-    assert new.items() <= old_and_new.items()
-    assert not old.keys() & new.keys()
+    old_key, both_keys, new_key = keys("1"), keys("1", "2"), keys("2")
+    assert old_key.items() <= both_keys.items()
+    assert new_key.items() <= both_keys.items()
+    assert not old_key.keys() & new_key.keys()
 
 
 def test_the_access_log_has_no_body_query_key_or_path(template):
@@ -187,15 +187,15 @@ def test_a_hosted_zone_gets_the_record_and_validates_a_missing_certificate(make,
     template = make(domain={**domain, "certificate": certificate} if certificate else domain)
     record = only(template, "AWS::Route53::RecordSet")
     assert (record["Name"], record["HostedZoneId"], record["Type"]) == (f"{name}.", zone, "A")
-    ((logical_id, made),) = template.find_resources("AWS::ApiGateway::DomainName").items()
+    ((logical_id, domain_name),) = template.find_resources("AWS::ApiGateway::DomainName").items()
     assert record["AliasTarget"]["DNSName"] == {"Fn::GetAtt": [logical_id, "RegionalDomainName"]}
     certificates = template.find_resources("AWS::CertificateManager::Certificate")
     if certificate:
         assert certificates == {}
-        assert made["Properties"]["RegionalCertificateArn"] == certificate
+        assert domain_name["Properties"]["RegionalCertificateArn"] == certificate
         return
-    ((logical_id, found),) = certificates.items()
-    assert made["Properties"]["RegionalCertificateArn"] == {"Ref": logical_id}
-    assert found["Properties"]["DomainValidationOptions"] == [
+    ((logical_id, issued),) = certificates.items()
+    assert domain_name["Properties"]["RegionalCertificateArn"] == {"Ref": logical_id}
+    assert issued["Properties"]["DomainValidationOptions"] == [
         {"DomainName": name, "HostedZoneId": zone}
     ]

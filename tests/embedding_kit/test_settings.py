@@ -122,14 +122,17 @@ def test_durations_are_written_in_the_largest_exact_unit(span, text):
 
 def test_synth_and_compiler_know_the_same_terms():
     """Synth refuses the same models without accepted terms as the compiler, by the same names."""
-    asked = {entry.name: entry.license for entry in CATALOG if entry.license.must_be_accepted}
-    assert set(asked) == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}
-    for name, terms in asked.items():
+    licenses = {entry.name: entry.license for entry in CATALOG if entry.license.must_be_accepted}
+    assert set(licenses) == {
+        "google/embeddinggemma-300m",
+        "onnx-community/embeddinggemma-300m-ONNX",
+    }
+    for name, terms in licenses.items():
         accepted = ModelSettings(name=name, accept_license=terms.name)
         assert (accepted.license_to_accept, TERMS[terms.name]) == (terms.name, terms.url)
         with pytest.raises(ValidationError, match=terms.name):
             ModelSettings(name=name)
-    free = [entry.name for entry in CATALOG if entry.name not in asked]
+    free = [entry.name for entry in CATALOG if entry.name not in licenses]
     assert [ModelSettings(name=name).license_to_accept for name in free] == [None] * len(free)
 
 

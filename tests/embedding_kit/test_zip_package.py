@@ -91,7 +91,7 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
 ):
     """Other code or another model changes the name; another folder of the source does not."""
     name, _ = _built(synthesize_zip(model)[2])
-    other, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
+    exact, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
     copy = tmp_path / "copy"
     shutil.copytree(
         programs.image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "embed")
@@ -99,7 +99,7 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
     monkeypatch.setattr("embedding_kit.package.image_folder", lambda: copy)
     assert _built(synthesize_zip(model)[2])[0] == name
     (copy / "embedder" / "aws_lambda" / "handler.py").write_text("# other code\n")
-    assert len({name, other, _built(synthesize_zip(model)[2])[0]}) == 3
+    assert len({name, exact, _built(synthesize_zip(model)[2])[0]}) == 3
 
 
 def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, tmp_path):

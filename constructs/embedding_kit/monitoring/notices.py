@@ -1,4 +1,4 @@
-"""Notices: the topic of alarms and budget, the budget, and what tells of failed releases."""
+"""Notices: the topic of alarms and budget, the budget, and the mail about failed releases."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ from embedding_kit.monitoring.jobs import (
 from embedding_kit.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
 from embedding_kit.settings import AlarmSettings, Watch
 
-#: What has alarms and a row of the dashboard besides the endpoint.
+#: A construct with alarms and a row of the dashboard, besides the endpoint.
 AlarmedPart = EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _API_4XX_PERCENT = 50

@@ -65,7 +65,7 @@ class allowed:  # noqa: N801 - an annotation, written as one
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Add the pattern to what is validated."""
+        """Validate the pattern too."""
         schema = cast("dict[str, Any]", handler(source))
         form = {"pattern": self.pattern} if self.pattern else {}
         return cast("CoreSchema", schema | form)

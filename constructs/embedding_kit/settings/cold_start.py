@@ -171,7 +171,7 @@ class Provisioned(Settings):
 
     @property
     def highest_minimum(self) -> int:
-        """The highest minimum, scheduled or not: what is billed without a request, at most."""
+        """The highest minimum, scheduled or not: the most that is billed without a request."""
         return max([self.minimum, *(e.minimum for e in self.schedule if e.minimum is not None)])
 
     @property

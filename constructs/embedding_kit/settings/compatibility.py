@@ -160,7 +160,7 @@ def check_batch(
                 allowed=f"1 to {limit}" if limit >= 1 else "none; ask AWS for a higher quota first",
             )
         return
-    # Without a reservation, callers share what is left with the batch: they keep half of it.
+    # Without a reservation, callers share the rest with the batch: they keep half of it.
     limit = quota - reserved if reserved else quota // 2
     if batch.max_concurrency > limit:
         raise rule_error(

@@ -303,7 +303,7 @@ class ModelSettings(ModelSource):
 
     @property
     def files(self) -> list[Path]:
-        """What is compiled into the package besides what its arguments name."""
+        """The folders and texts that are compiled into the package."""
         return [*filter(None, (*(source.folder for source in self.sources), self.index))]
 
     @property

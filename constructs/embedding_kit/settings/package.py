@@ -37,7 +37,7 @@ def _bytes_of(source: ModelSource) -> int | None:
 
 
 def _served(folder: Path, route: str | None) -> list[Path]:
-    """Return the folders of what is served: the whole model, or the modules of a Router's route."""
+    """Return the folders that are served: the whole model, or the modules of a Router's route."""
     if route is None:
         return [folder]
     try:

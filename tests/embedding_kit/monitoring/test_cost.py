@@ -45,8 +45,8 @@ def test_batches_make_an_embedding_cheaper(metrics):
 def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
     """Two environments of 1 GB are billed for an hour; duration in one has a price of its own."""
     rate = endpoint_cost(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES).per_hour
-    kept = 2 * 3600 * PRICES["lambda_provisioned"].usd
-    assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(kept, rel=1e-4)
+    provisioned = 2 * 3600 * PRICES["lambda_provisioned"].usd
+    assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(provisioned, rel=1e-4)
     busy = 3600 * PRICES["lambda_provisioned_duration"].usd
     assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(busy, rel=1e-4)
 
