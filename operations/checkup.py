@@ -7,6 +7,7 @@ the deploy has failed and can be tried again.
 
 import os
 import sys
+import traceback
 
 from embedding_client import cli
 from stacks.environment import EnvironmentSettings
@@ -24,7 +25,11 @@ def check_up(environment: EnvironmentSettings) -> int:
     doctor = ["doctor", "--environment", name, "--accept-vector-space", "--deployer"]
     if region:
         doctor += ["--region", region]
-    status = cli.run(doctor)
+    try:
+        status = cli.run(doctor)
+    except Exception:  # An error of the doctor's own is no failed deploy, either.
+        traceback.print_exc()
+        status = 1
     if status == _INTERRUPTED:
         print(f"{name} is deployed; the doctor was stopped", file=sys.stderr, flush=True)
         sys.stdout.flush()

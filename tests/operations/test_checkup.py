@@ -38,6 +38,15 @@ def test_the_status_says_that_the_deploy_succeeded(run, status, expected, errors
     assert run(dev_with(), status=status) == (expected, doctor, errors)
 
 
+def test_an_error_of_the_doctor_is_no_failed_deploy(monkeypatch, capsys):
+    """The deploy has succeeded by then."""
+    monkeypatch.setattr("embedding_client.cli.run", lambda _: 1 / 0)
+    assert checkup.check_up(dev_with()) == 3
+    errors = capsys.readouterr().err
+    assert "ZeroDivisionError" in errors
+    assert errors.endswith(FAILED)
+
+
 def test_ctrl_c_is_no_failed_check(run, monkeypatch, capsys):
     """The process ends at once, also if a request of the doctor is open."""
 
