@@ -21,7 +21,7 @@ from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.folder import verify_files
-from model_compiler.files.models_file import TASKS, ModelEntry, ModelsFile
+from model_compiler.files.models_file import TASKS, ModelsFile, ModelToCompile
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index, read_texts
 from model_compiler.inspection import inspect_model
@@ -180,7 +180,7 @@ def _build(options: argparse.Namespace) -> int:
     return 0
 
 
-def _build_model(entry: ModelEntry, output: Path, *, quiet: bool) -> None:
+def _build_model(entry: ModelToCompile, output: Path, *, quiet: bool) -> None:
     words = [str(entry.folder or entry.name), *entry.options, "--output", str(output)]
     options = _parser().parse_args(["compile", *words, *["--quiet"] * quiet])
     _compile(options, entry)
@@ -195,7 +195,7 @@ def _install_wheels(file: ModelsFile) -> None:
         subprocess.run(pip, check=True)  # noqa: S603 - pins of the catalog
 
 
-def _compile(options: argparse.Namespace, entry: ModelEntry | None = None) -> int:
+def _compile(options: argparse.Namespace, entry: ModelToCompile | None = None) -> int:
     """Compile a model; one that a function serves has one artifact, and the name of its entry."""
     precision = _precision(options)
     source = find_source(

@@ -27,7 +27,7 @@ _TEXTS = "texts"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelEntry:
+class ModelToCompile:
     """A model of the file: its name, its own folder if it has one, and the compiler's options."""
 
     name: str
@@ -39,7 +39,7 @@ class ModelEntry:
 class ModelsFile:
     """The models by their keys, and the file with the texts of the search index."""
 
-    models: dict[str, ModelEntry]
+    models: dict[str, ModelToCompile]
     texts: Path | None
 
     @classmethod
@@ -61,7 +61,7 @@ class ModelsFile:
         )
 
 
-def _entry(path: Path, key: str, value: Any) -> ModelEntry:
+def _entry(path: Path, key: str, value: Any) -> ModelToCompile:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise SourceError(f"{path}: {key} must be an object with a name; found {value}.")
     choices = dict(value)
@@ -71,4 +71,4 @@ def _entry(path: Path, key: str, value: Any) -> ModelEntry:
         options.append(f"--{option.replace('_', '-')}")
         if choice is not True:
             options.append(",".join(map(str, choice if isinstance(choice, list) else [choice])))
-    return ModelEntry(name, path.parent / folder if folder else None, tuple(options))
+    return ModelToCompile(name, path.parent / folder if folder else None, tuple(options))
