@@ -52,7 +52,7 @@ def python() -> Path:
 
 @pytest.fixture(scope="session")
 def python_with_litellm() -> Path:
-    """Return the Python of the environment with litellm."""
+    """Return the Python of the environment with litellm and Cohere's newest client."""
     return pinned_environment("recipes-litellm", FOLDER / "litellm.txt", ROOT / "client")
 
 

@@ -20,7 +20,16 @@ from .conftest import KEYS
 pytestmark = pytest.mark.slow
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
-#: None signs a request, so they call the server; each prints the places and scores of the best two.
+#: Only Cohere's signs a request, so they call the server; each prints places and scores of the best two.
+COHERE = """
+import json, cohere, httpx
+from embedding_client import SigV4Auth
+
+with httpx.Client(auth=SigV4Auth()) as http:
+    client = cohere.ClientV2("-", base_url="{url}", httpx_client=http)
+    found = client.rerank(model="{model}", query={query!r}, documents={texts!r}, top_n=2)
+print(json.dumps([[one.index, one.relevance_score] for one in found.results]))
+"""
 LITELLM = """
 import json, litellm
 found = litellm.rerank(
@@ -52,6 +61,7 @@ found = rerank.sync(client=Client(base_url="{url}"), body=body)
 print(json.dumps([[one.index, one.relevance_score] for one in found.results]))
 """
 PROGRAMS = {
+    "Cohere's newest client": (COHERE, "python_with_litellm", "any", ""),
     "litellm, Cohere's API": (LITELLM, "python_with_litellm", "cohere/any", ""),
     "litellm, Jina's API": (LITELLM, "python_with_litellm", "jina_ai/any", "/v1/rerank"),
     "litellm, TEI's API": (LITELLM, "python_with_litellm", "huggingface/any", ""),
