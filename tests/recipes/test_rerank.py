@@ -20,7 +20,7 @@ from .conftest import KEYS
 pytestmark = pytest.mark.slow
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
-#: Only Cohere's signs a request, so they call the server; each prints places and scores of the best two.
+#: Only Cohere's signs a request, so they call the server. Each prints places and scores of two.
 COHERE = """
 import json, cohere, httpx
 from embedding_client import SigV4Auth
