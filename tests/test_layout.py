@@ -1,7 +1,5 @@
 """The repository's layout: source roots, PyPI's constructs, and typed packages."""
 
-import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,52 +62,3 @@ def test_ruff_reads_no_folder_that_git_ignores(tmp_path):
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     modules = [Path(line) for line in shown.splitlines() if line.endswith(".py")]
     assert [module.parent.name for module in modules] == ["source"]
-
-
-#: What a path is called in the expression of an f-string.
-PATH = re.compile(r"executable|folder|path|root|ROOT|\bplace\b|home|HOME")
-
-
-def unquoted_paths(source: str) -> list[str]:
-    """Return the paths that f-strings with a shell's text have without `shlex`."""
-    shell = re.compile(r"#!/(usr/)?bin/|(^|&& |; )(cd|source|exec) |\becho [^|]*> ?$")
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.JoinedStr):
-            text = [str(part.value) for part in node.values if isinstance(part, ast.Constant)]
-            values = [
-                ast.unparse(part.value)
-                for part in node.values
-                if isinstance(part, ast.FormattedValue)
-            ]
-            if any(shell.search(each) for each in text):
-                found += [v for v in values if PATH.search(v) and not v.startswith("shlex.")]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("f'source {ROOT}/scripts/setup'", ["ROOT"]),
-        ("f'#!/bin/sh\\nexec {sys.executable} \"$@\"'", ["sys.executable"]),
-        ("f'#!/bin/sh\\n' f'cat \"{tmp_path}/a\"'", ["tmp_path"]),
-        ("f'a; cd {shlex.quote(str(folder))}; exit {status}'", []),
-        ("f'{folder} is a source of errors'", []),
-    ],
-)
-def test_a_path_without_quotes_is_found(source, found):
-    """Also within quotes: a path may have these, too."""
-    assert unquoted_paths(source) == found
-
-
-def test_each_path_in_a_text_for_a_shell_is_quoted():
-    """People have checkouts and temporary folders with spaces."""
-    skipped = {".venv", ".cache", "node_modules", "cdk.out"}
-    sources = {
-        path: path.read_text("utf-8")
-        for path in ROOT.rglob("*.py")
-        if not skipped & set(path.relative_to(ROOT).parts)
-    }
-    quick = re.compile(r"#!/|\b(cd|source|exec) |> ?{")
-    unquoted = {p: unquoted_paths(text) for p, text in sources.items() if quick.search(text)}
-    assert not {path: found for path, found in unquoted.items() if found}

@@ -28,7 +28,7 @@ FINETUNE = ROOT / "docs" / "models.md"
 RERANK = ROOT / "docs" / "rerank.md"
 #: tests/embedding_client/test_search.py runs it, with several models and an index.
 SEARCH = ROOT / "docs" / "search.md"
-#: tests/docs/test_skill.py and the rehearsal run it.
+#: tests/docs/test_commands.py and the rehearsal run it.
 SKILL = ROOT / "docs" / "skills" / "embedding-kit" / "SKILL.md"
 BLOCK = re.compile(
     r"^(?P<indent> *)(?:<!-- (?:not run: (?P<reason>[^>]+)|(?P<aws>needs AWS)) -->\n(?P=indent))?"

@@ -1,21 +1,13 @@
 """How commands end if the reader of their output has gone."""
 
 import os
-import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_SCRIPTS = {
-    name
-    for script in (ROOT / "scripts").iterdir()
-    if script.is_file()
-    for name in re.findall(r"python -m ((?:operations|tools)\S*)", script.read_text())
-}
 LONG = "from embedding_kit.programs import exit_with; exit_with(lambda: print('x' * 100_000))"
 
 
@@ -58,12 +50,3 @@ def test_another_broken_pipe_is_an_error():
     status, errors = without_reader("-c", f"{code}; exit_with(lambda: os.write(w, b'x'))", stdout=2)
     assert status == 1
     assert errors.endswith("BrokenPipeError: [Errno 32] Broken pipe\n")
-
-
-@pytest.mark.parametrize("name", sorted(OF_SCRIPTS))
-def test_every_program_of_the_scripts_ends_so(name):
-    """A package is run by its `__main__`."""
-    spec = find_spec(name)
-    spec = spec if spec.submodule_search_locations is None else find_spec(f"{name}.__main__")
-    code = Path(spec.origin).read_text("utf-8")
-    assert re.search(r'\nif __name__ == "__main__":\n    exit_with\([^\n]*\n$', code)

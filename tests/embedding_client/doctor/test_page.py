@@ -59,7 +59,7 @@ def test_the_policy_is_for_the_function_of_an_environment_of_any_name(name):
 def test_each_check_is_in_the_table():
     """In the order of the report."""
     page = (ROOT / "docs" / "operations.md").read_text()
-    table = page.partition("### What it checks")[2].partition("### Troubleshooting")[0]
+    table = page.partition("### Its checks")[2].partition("### Troubleshooting")[0]
     assert re.findall(r"^\| ([\w ]+) \|", table, re.MULTILINE)[1:] == [c.name for c in CHECKS]
 
 
