@@ -580,15 +580,3 @@ def test_integers_have_a_byte_and_bits_are_packed(client, running):
     assert bits.shape == (5, running.dimensions // 8)
     assert np.array_equal(bits, np.packbits(floats > 0, axis=1))
     assert np.array_equal(client.embed(TEXTS[:5], dtype="binary").view(np.uint8), bits ^ 0x80)
-
-
-def test_long_texts_are_refused_or_cut(client):
-    """The error for a text over the model's limit has the limit; `truncate` cuts the text."""
-    long = "word " * 400
-    with pytest.raises(RequestError, match="256") as caught:
-        client.embed([long])
-    assert caught.value.code == "input_too_long"
-    assert not np.allclose(
-        client.embed_one(long + "end", truncate="right"),
-        client.embed_one(long + "end", truncate="left"),
-    )

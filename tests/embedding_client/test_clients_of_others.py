@@ -57,17 +57,6 @@ def test_openai_with_token_ids(openai_client, running, client):
     assert bare.data[0].embedding == response.data[0].embedding
 
 
-@pytest.mark.parametrize("library", [httpx], ids=["httpx"])
-def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
-    """The endpoint accepts 2,048 inputs as OpenAI does, with gzip, which the package requests."""
-    texts = [TEXTS[number % 3] for number in range(2048)]
-    response = openai_client.embeddings.create(
-        model="all-MiniLM-L6-v2", input=texts, encoding_format="float"
-    )
-    vectors = np.array([one.embedding for one in response.data], np.float32)
-    assert np.allclose(vectors, reference[np.arange(2048) % 3], atol=1e-6)
-
-
 @pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
 def test_a_compressed_request_is_accepted(running, reference, content_type):
     """The Function URL passes it on as base64, and the function inflates it."""
@@ -88,16 +77,6 @@ def test_responses_are_compressed_on_request(running):
     assert "content-encoding" not in plain.headers
     assert int(packed.headers["content-length"]) < 0.6 * int(plain.headers["content-length"])
     assert packed.json() == plain.json()
-
-
-def test_openai_with_dimensions(openai_client, running):
-    """The full length is accepted; a length that the model does not support is refused."""
-    made = openai_client.embeddings.create(
-        model="all-MiniLM-L6-v2", input="x", dimensions=running.dimensions
-    )
-    assert len(made.data[0].embedding) == running.dimensions
-    with pytest.raises(openai.BadRequestError, match="dimensions"):
-        openai_client.embeddings.create(model="all-MiniLM-L6-v2", input="x", dimensions=5)
 
 
 def test_openai_async(running, library, reference):

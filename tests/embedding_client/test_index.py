@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from embedding_client import EmbeddingClient, Match, RequestError, VectorSpaceError
+from embedding_client import EmbeddingClient, Match, VectorSpaceError
 from embedding_client._index import SPACE_TAG, VectorIndex
 from tests.embedding_client.answers import asynchronously
 from tests.fixtures.s3_vectors.indexes import Index
@@ -71,13 +71,6 @@ def test_a_filter_reaches_the_index(searched):
     assert {match.id for match in matches} == {"id-0", "id-2"}
     asked = asynchronously(lambda c: c.search(QUESTION, top=5, filter=where), searched)
     assert asked == matches
-
-
-def test_a_wrong_filter_is_the_endpoints_error(searched):
-    """The error names the field and the operators."""
-    with EmbeddingClient(searched) as client, pytest.raises(RequestError, match="nin") as caught:
-        client.search(QUESTION, filter={"number": {"$near": 1}})
-    assert (caught.value.status, caught.value.field) == (400, "filter")
 
 
 def test_an_index_is_searched_directly(embed, index, searched):

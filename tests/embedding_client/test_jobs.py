@@ -429,21 +429,3 @@ def test_a_local_job_without_the_kit_names_the_package(embed, monkeypatch):
         "error: --local needs embedding-kit, which has the jobs: pip install "
         "'embedding-kit[batch]'.\n"
     )
-
-
-def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path):
-    """The job says how it is continued, and its status is 130."""
-    (tmp_path / "docs").mkdir()
-    text = "word " * 200
-    rows = [json.dumps({"text": f"{number} {text}"}) for number in range(50)]
-    (tmp_path / "docs" / "a.jsonl").write_text("\n".join(rows))
-    start = [*EMBED, "start", str(tmp_path / "docs"), str(tmp_path / "vectors"), "--local", "1"]
-    start += ["--artifact", str(minilm_artifact.folder)]
-    with subprocess.Popen(start, stderr=subprocess.PIPE, text=True, process_group=0) as running:
-        while not list(tmp_path.glob("vectors/*/_job/job.json")):
-            assert running.poll() is None
-            time.sleep(0.05)
-        os.killpg(running.pid, signal.SIGINT)
-        _, errors = running.communicate()
-    assert running.returncode == 130, errors
-    assert "stopped; the same command continues the job" in errors

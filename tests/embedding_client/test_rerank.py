@@ -1,7 +1,6 @@
 """Rerankers: the client, `embed`, and others' clients, with a small model behind a Function URL."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import cohere
@@ -12,7 +11,6 @@ from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaIndexCohereRerank
 from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.artifact import Artifact
 from embedding_client import (
@@ -29,7 +27,6 @@ from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
-RAW = {"query": QUERY, "raw_scores": True}
 Ranking = list[tuple[int, float]]
 
 
@@ -91,18 +88,6 @@ def test_llama_index(artifact, ranking):
         assert [(one.text, one.score) for one in kept] == best
 
 
-def test_open_webui(url, ranking):
-    """Its external reranker's request, recorded from `open_webui/retrieval/models/external.py`.
-
-    It reads `relevance_score` of each result, in the order of their `index`.
-    """
-    body = {"model": "any", "query": QUERY, "documents": TEXTS, "top_n": len(TEXTS)}
-    with httpx.Client(auth=SigV4Auth()) as http:
-        answer = http.post(url + "/v1/rerank", json=body).raise_for_status().json()
-    results = sorted(answer["results"], key=lambda one: one["index"])
-    assert [one["relevance_score"] for one in results] == [score for _, score in sorted(ranking)]
-
-
 def test_the_client_ranks(url, ranking):
     """Scores are those of one request, however many the client sends; also asynchronously."""
     with EmbeddingClient(url, limits=BatchLimits(texts=1)) as client:
@@ -113,23 +98,6 @@ def test_the_client_ranks(url, ranking):
         assert client.rerank(QUERY, []) == []
         assert client.vector_space == client.health()["score_space"]
     assert asynchronously(lambda c: c.rerank(QUERY, TEXTS, top_k=2), url) == found[:2]
-
-
-def test_the_client_ranks_equal_scores_by_their_logits(serve, tmp_path):
-    """Passages of several requests, whose scores are all 1 in float32, have one order."""
-    model = write_reranker(tmp_path / "model")
-    weights = load_file(model / "model.safetensors")
-    weights["classifier.bias"] += 20
-    save_file(weights, model / "model.safetensors")
-    texts = [*TEXTS, "the date", "a time", "world x"]
-    with serve(Path(small_artifact(model).folder)) as url:
-        with httpx.Client(auth=SigV4Auth()) as http:
-            raw = http.post(f"{url}/rerank", json={**RAW, "texts": texts}).json()
-        with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
-            found = client.rerank(QUERY, texts)
-    order = [entry["index"] for entry in raw]
-    assert order != sorted(order)
-    assert [(one.index, one.score) for one in found] == [(index, 1.0) for index in order]
 
 
 def test_the_clients_errors(url, running):

@@ -256,16 +256,6 @@ def test_the_doctor_finds_a_server_with_keys_well(keyed, doctor):
     assert report["signed"]["found"].startswith("200, ")
 
 
-def test_the_doctor_asks_for_a_servers_key(keyed, doctor):
-    """No advice is about AuthType or credentials of AWS."""
-    status, report = doctor(keyed)
-    assert status == 1
-    assert {name for name, check in report.items() if check["state"] == "failed"} == {"signed"}
-    assert report["signed"]["advice"] == (
-        "give one of the endpoint's API keys: --api-key-env VARIABLE"
-    )
-
-
 def test_the_doctor_warns_about_a_server_without_keys(open_server, doctor):
     """Everybody who reaches it gets answers."""
     status, report = doctor(open_server)

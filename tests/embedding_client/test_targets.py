@@ -189,13 +189,6 @@ def test_a_result_of_another_form_is_an_error(content, message):
         client.info()
 
 
-def test_the_result_of_another_function_has_no_vectors():
-    """Whatever it returns: a function that is no HTTP handler has no status."""
-    answer = httpx2.Response(200, content=b'{"result": 1}')
-    with made(lambda _: answer) as client, pytest.raises(ServiceError, match="embeddings and"):
-        client.embed(["a"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "url"),
     [

@@ -45,11 +45,6 @@ def test_entries_that_set_both_bounds_may_be_far_apart():
     assert provisioned.ceiling == 40
 
 
-def test_a_minimum_may_equal_the_maximum():
-    """Both bounds may be equal, in one entry and across two."""
-    assert Provisioned(minimum=4, maximum=4, schedule=(_entry(8, 4, None),)).ceiling == 4
-
-
 PAIRS = some.tuples(some.integers(1, 9), some.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1]))
 ENTRIES = some.lists(
     PAIRS | PAIRS.map(lambda p: (p[0], None)) | PAIRS.map(lambda p: (None, p[1])), max_size=3

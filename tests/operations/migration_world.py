@@ -25,6 +25,7 @@ from embedder.core.engine import Engine
 from embedder.core.s3_vectors import SPACE_TAG, S3VectorsIndex, open_index
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
+from embedding_client import invocation_event
 from embedding_kit.image_identity import index_id
 from jobs.ingest.run import (
     DocumentSteps,
@@ -173,7 +174,7 @@ class World:
             version = other if self.rng.random() < share else version
         self.searches += 1
         body = json.dumps({"query": query, "top_k": 5})
-        answer = self.handle(self.versions[version][1], event_of("POST", "/search", body), None)
+        answer = self.handle(self.versions[version][1], event_of("/search", body), None)
         found = json.loads(answer["body"])
         if answer["statusCode"] != 200 or not found["results"]:
             self.failed += 1
@@ -522,17 +523,10 @@ def _stepfunctions_describe_map_run(world: World, asked: dict[str, Any]) -> Any:
     return {"itemCounts": {"total": found["total"], "succeeded": done}}
 
 
-def event_of(method: str, path: str, body: str | None) -> dict[str, Any]:
-    """Return the event of a Function URL."""
-    return {
-        "version": "2.0",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {"content-type": "application/json"},
-        "requestContext": {"http": {"method": method, "path": path}},
-        "isBase64Encoded": False,
-        **({} if body is None else {"body": body}),
-    }
+def event_of(path: str, body: str) -> dict[str, Any]:
+    """Return the event of a request with a body."""
+    event: dict[str, Any] = json.loads(invocation_event("POST", path, body.encode()))
+    return event
 
 
 def serve(world: World) -> Iterator[None]:
@@ -546,7 +540,7 @@ def serve(world: World) -> Iterator[None]:
                 self.answer(200, json.dumps(answer).encode(), content_type="application/json")
                 return
             router = world.versions[world.alias["FunctionVersion"]][1]
-            answer = world.handle(router, event_of("POST", self.path, body), None)
+            answer = world.handle(router, event_of(self.path, body), None)
             body = answer["body"].encode()
             self.answer(answer["statusCode"], body, content_type="application/json")
 

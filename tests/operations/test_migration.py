@@ -302,9 +302,9 @@ def ask(world: World, model: str, query: str) -> list[Any]:
     """Return the first ten answers of a model."""
     router = world.router(model, world.index_of(model))
     body = json.dumps({"query": query, "top_k": 10})
-    found: list[Any] = json.loads(
-        world.handle(router, event_of("POST", "/search", body), None)["body"]
-    )["results"]
+    found: list[Any] = json.loads(world.handle(router, event_of("/search", body), None)["body"])[
+        "results"
+    ]
     return found
 
 

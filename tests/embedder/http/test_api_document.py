@@ -95,10 +95,3 @@ def test_the_table_of_errors_is_the_codes():
         error_class.code: tuple(api.status(error_class) for api in (Native, OpenAI, Tei))
         for error_class in error_classes
     }
-
-
-def test_the_metrics_are_the_codes():
-    """The page names every metric."""
-    from embedder.http.telemetry import UNITS, VERSION_UNITS
-
-    assert all(f"`{name}`" in TEXT for name in UNITS | VERSION_UNITS)

@@ -6,16 +6,14 @@ import pytest
 
 from embedder.application import build_router
 from embedder.aws_lambda.snapshot import before_snapshot
-from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
+from embedder.core.artifact import SET_FILE, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
 from embedder.core.settings import EmbedderSettings
-from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version, spaces_of
 from model_compiler.artifact.together import main
 from tests.embedder.calls import post
 from tests.fixtures.models_together import write_set
 from tests.fixtures.s3_object_server import REGION, serving_object
-from tests.jobs.release_check.conftest import version_of
 from zip_builder.model import build_object, manifests_in
 
 
@@ -54,35 +52,6 @@ def test_models_that_do_not_fit_into_the_memory_together(pair):
     with pytest.raises(SettingsError, match=r"embed-model and rerank-model do .* found 62 MB;"):
         build_router(EmbedderSettings(artifact=str(pair), memory_mb=62))
     assert build_router(EmbedderSettings(artifact=str(pair), memory_mb=128)).models[1:]
-
-
-def test_one_release_check_is_of_both(pair):
-    """Golden vectors and golden pairs are compared, and both spaces."""
-    call = version_of(build_router(EmbedderSettings(artifact=str(pair))))
-    embedding, reranker = (artifact.manifest for artifact in load_artifacts(pair))
-    vector = call("POST", "/", {"text": "a date"}).body["embedding"]
-    embedding = embedding._replace(golden=(Golden("a date", None, tuple(vector[:5])),))
-    spaces = check_version(call, embedding, reranker, starts=1)
-    assert spaces == f"{embedding.space} + rerank:{reranker.space}"
-    pairs = tuple(
-        entry._replace(logits=(entry.logits[0] + 1,))
-        for entry in reranker.golden
-        if isinstance(entry, GoldenPair)
-    )
-    with pytest.raises(ReleaseRefusedError, match="the logit of LABEL_0 differs"):
-        check_version(call, embedding, reranker._replace(golden=pairs), starts=1)
-    wrong = embedding._replace(golden=(Golden("a date", None, (2.0,)),))
-    with pytest.raises(ReleaseRefusedError, match="a component differs"):
-        check_version(call, wrong, reranker, starts=1)
-    for changed in (reranker._replace(vector_space="other"), embedding._replace(vector_space="o")):
-        held = (embedding, changed) if changed.scoring else (changed, reranker)
-        with pytest.raises(ReleaseRefusedError, match="its image holds"):
-            check_version(call, *held, starts=1)
-        with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
-            check_spaces(new=spaces_of(*held), serving=spaces, other=None)
-    for neighbor in (spaces, embedding.space):  # a reranker is added, and leaves
-        check_spaces(new=spaces, serving=neighbor, other=neighbor)
-        check_spaces(new=neighbor, serving=spaces, other=spaces)
 
 
 def test_a_snapshot_has_run_both(pair, monkeypatch):

@@ -113,7 +113,3 @@ def test_a_wrong_input_is_one_line(command, source):
     done = run([*command, "--dimensions", "7"])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: dimensions must be one of 384; found 7.\n"
-    (source / "notes.txt").touch()
-    done = run(command)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"error: notes\.txt has no known format\. .*\n", done.stderr)

@@ -367,13 +367,6 @@ def test_another_model_ends_the_shard(planned, s3, session):
     assert s3.objects == before
 
 
-@pytest.mark.parametrize("job", [None, [], "s3://in/docs/", 3])
-def test_an_input_that_is_no_object_is_refused(steps, s3, job):
-    """Step Functions starts an execution with any JSON."""
-    with pytest.raises(BatchError, match="must be an object of settings; found "):
-        steps.run({"step": "plan", "defaults": DEFAULTS, "job": job})
-
-
 @pytest.mark.parametrize("name", ["source", "destination"])
 def test_a_folder_of_the_functions_own_disk_is_refused(steps, s3, name):
     """The next shard may run on another machine."""

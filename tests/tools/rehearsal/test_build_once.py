@@ -15,7 +15,7 @@ import tomlkit
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions, function_server
-from tools.rehearsal.deploy.docker_client import push_empty, write_client
+from tools.rehearsal.deploy.docker_client import write_client
 from tools.rehearsal.deploy.emulator import Emulator, emulator
 from tools.rehearsal.report import Report
 
@@ -133,31 +133,6 @@ def test_an_image_is_built_once_for_two_environments(run):
         )["TemplateBody"]
         assert f"embedding-kit-{name}@{digest}" in str(stack)
     assert run.builds == 1
-
-
-def test_a_promoted_image_in_use_is_not_pruned(run):
-    """Of two newer images that nothing runs, one is kept as the newest."""
-    (used,) = run.images("next")
-    for tag in ("unused", "newest"):
-        push_empty(f"localhost:{run.aws.port}/embedding-kit-next:{tag}")
-    run.succeeds("scripts/prune", "next", "--keep", "1", "--yes")
-    left = run.images("next")
-    assert used in left
-    assert len(left) == 2
-
-
-def test_an_image_of_another_model_is_refused_before_anything_is_deployed(run):
-    """The build refuses the names of both; a deploy does so without even a repository."""
-    refused = run("scripts/build", "dev", "other")
-    assert refused.returncode == 1
-    assert f"[model] name: found: {MODEL}; allowed: mine/other" in refused.stderr
-    image = run.succeeds("scripts/build", "dev")
-    refused = run("scripts/deploy", "other", "--image", image, "--require-approval", "never")
-    assert refused.returncode == 1
-    assert f"[model] name: found: {MODEL}; allowed: mine/other" in refused.stderr
-    assert "nothing was deployed" in refused.stderr
-    stacks = run.aws.client("cloudformation").describe_stacks()["Stacks"]
-    assert not [stack for stack in stacks if "-other-" in stack["StackName"]]
 
 
 def test_a_zip_is_built_once_for_two_environments(run):

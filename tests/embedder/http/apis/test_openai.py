@@ -208,16 +208,6 @@ def test_a_server_error_is_openais_too(router, session):
     assert error["param"] is None
 
 
-def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(router, session):
-    """The error has the largest number of vectors that fits."""
-    allowed = largest_batch(32, "float", "base64")
-    texts = [f"w{number}" for number in range(allowed + 1)]
-    error = read(post(router, PATH, {"input": texts, "encoding_format": "base64"}), 400)["error"]
-    assert error["code"] == "batch_too_large"
-    assert f"more than {allowed} vectors of 32 dimensions" in error["message"]
-    assert session.shapes == []
-
-
 @pytest.mark.parametrize(
     ("head", "runtime", "runs"),
     [

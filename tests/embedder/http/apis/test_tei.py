@@ -218,13 +218,6 @@ def test_similarity_takes_parameters(make_router):
     assert answer == pytest.approx([float(vectors[1] @ vectors[0])], abs=1e-6)
 
 
-def test_a_failing_model_is_a_backend_error(router, session):
-    """The error has TEI's status 424."""
-    session.failure = RuntimeError("boom")
-    assert read(post(router, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
-    assert read(post(router, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"
-
-
 def test_tokens_have_ids_and_the_vocabularys_texts(router):
     """TEI's `start` and `stop` are there for its clients, and null."""
     (tokens,) = read(post(router, "/tokenize", {"inputs": "ä bc"}))
