@@ -79,7 +79,7 @@ def _weights(file: Path) -> int:
 #: Lambda unpacks up to 250 MB of 1,024².
 _LIMIT = 262_144_000
 #: Packages and code, unpacked; a test builds and weighs them. Source: docs/performance.md.
-_BESIDE = 78_000_000
+_BESIDE = 81_000_000
 #: Reserve for other sizes of the expected artifact, newer packages, and `tokenizers` (11 MB).
 _ROOM = 14_000_000
 #: The largest artifact of a zip, in bytes.

@@ -146,7 +146,7 @@ def test_a_file_that_only_its_owner_can_read_is_found(tmp_path):
 
 @pytest.mark.slow
 def test_the_zip_of_minilm_keeps_every_rule_and_its_sizes(tmp_path):
-    """Up to 50 MB, and 105 MB unpacked; built again from nothing but its wheels, the same bytes."""
+    """Up to 50 MB, and 108 MB unpacked; built again from nothing but its wheels, the same bytes."""
 
     def build(*options: str) -> Path:
         command = [*build_command(MINILM), *options]
@@ -155,11 +155,11 @@ def test_the_zip_of_minilm_keeps_every_rule_and_its_sizes(tmp_path):
 
     archive, report = build(), Report()
     unpack_zip(archive, tmp_path / "zip")
-    check_tree(report, tmp_path / "zip", most_bytes=80_000_000)
+    check_tree(report, tmp_path / "zip", most_bytes=83_000_000)
     assert report.broken == []
     assert archive.stat().st_size <= 50_000_000
     files = (path for path in (tmp_path / "zip").rglob("*") if path.is_file())
-    assert sum(path.stat().st_size for path in files) <= 105_000_000
+    assert sum(path.stat().st_size for path in files) <= 108_000_000
     shutil.copytree(default_cache() / "wheels", tmp_path / "wheels")
     assert build("--cache", str(tmp_path)).read_bytes() == archive.read_bytes()
 
