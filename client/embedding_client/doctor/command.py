@@ -78,9 +78,9 @@ def report(snapshot: Snapshot, *, as_program: bool) -> int:
     with Bar(total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=None) as bar:
         results = list(examine(snapshot, bar.update))
     url, environment = snapshot.options.url, snapshot.options.environment
-    with suppress(SkippedError):
+    with suppress(SkippedError, AwsCallError):
         url = snapshot.url()
-    with suppress(SkippedError):
+    with suppress(SkippedError, AwsCallError):
         environment = snapshot.environment()
     if as_program:
         print(json.dumps(as_json(results, url=url, environment=environment), indent=2))

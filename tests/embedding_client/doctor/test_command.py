@@ -119,3 +119,14 @@ def test_only_an_illness_fails_the_command(monkeypatch, capsys, snapshot, findin
     monkeypatch.setattr(command, "CHECKS", [Check("A", "b", lambda _: finding.result)])
     assert report(snapshot(url="http://127.0.0.1:9"), as_program=False) == status
     assert finding.result.found in capsys.readouterr().out
+
+
+def test_a_report_has_its_lines_although_aws_does_not_answer(monkeypatch, capsys, snapshot, aws):
+    """The title has what was given; each check says why it could not run."""
+    aws.refuses("sts", "get_caller_identity", "InternalFailure", "later")
+    checks = [Check("A", "b", lambda snapshot: ok(str(snapshot.url())))]
+    monkeypatch.setattr(command, "CHECKS", checks)
+    assert report(snapshot(url=None, environment="dev"), as_program=False) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("dev\n")
+    assert "the check could not run: sts:GetCallerIdentity: later" in printed
