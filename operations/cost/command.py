@@ -12,7 +12,7 @@ from embedding_kit.settings import ModelSettings
 from embedding_kit.settings.model import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
 from operations.cost.bill import Resource
-from operations.cost.forecast import UNITS, as_table, forecast, price_notes
+from operations.cost.forecast import UNITS, as_json, as_table, forecast, price_notes
 from operations.cost.workload import Month
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
@@ -64,7 +64,7 @@ def _forecast(
     result = forecast(environment, synthesize, prices, models, Month(**amounts))
     for note in (*price_notes(prices, models, today=datetime.now(UTC).date()), *result.notes):
         print(note, file=sys.stderr)
-    print(as_table(result))
+    print(as_json(result) if options.json else as_table(result))
 
 
 def _model(text: str) -> ModelSettings:
@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME|FOLDER",
         help="another model than the environment's: of the catalog, or a folder",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     for option, parse, table, text in _AMOUNTS:
         of_table = f", of [{table}]" if table else ""
         parser.add_argument(option, type=parse, metavar="N", help=f"{text}{of_table}")

@@ -1,5 +1,6 @@
 """A forecast of one environment's month, as values, text and JSON."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -139,6 +140,21 @@ def _notes(environment: EnvironmentSettings, speed: Speed, scenario: Scenario) -
 def as_table(result: Forecast) -> str:
     """Return the answer, the price of each way to serve, and the environment's own bill."""
     return "\n".join((_answer(result), "", *_ways(result), "", *_own(result), _starts(result)))
+
+
+def as_json(result: Forecast) -> str:
+    """Return the forecast for programs, in US dollars a month."""
+    items = (*result.bills[result.chosen], *result.added)
+    value = {
+        "environment": result.environment.name,
+        "region": result.prices.region,
+        "usd": result.usd,
+        "items": [{"name": item.name, "usd": item.usd} for item in items],
+        "alternatives": {name: usd(bill) for name, bill in result.bills.items()},
+        "cheaper_from_requests": result.break_even,
+        "cold_start_share": result.scenario.cold_share,
+    }
+    return json.dumps(value, indent=2)
 
 
 def _answer(result: Forecast) -> str:

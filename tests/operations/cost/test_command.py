@@ -57,6 +57,16 @@ def test_the_table_has_every_way_to_serve(cost):
     )
 
 
+def test_json_has_the_numbers_of_the_table(cost):
+    """For a check in CI: the sum is that of the items, and break-even points are requests."""
+    value = json.loads(cost("dev", "--json")[1])
+    assert (value["environment"], value["region"]) == ("dev", "us-east-1")
+    assert value["usd"] == pytest.approx(sum(item["usd"] for item in value["items"]))
+    assert f"dev costs ${value['usd']:,.2f} a month" in cost("dev")[1]
+    assert value["alternatives"].keys() - value["cheaper_from_requests"] == {"Lambda on demand"}
+    assert 0 < value["cold_start_share"] < 1
+
+
 def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
     """Logs, alarms, dashboard, metrics and image; the sum is that of its lines."""
     _, out, _ = cost("dev", "--requests", "3M")
