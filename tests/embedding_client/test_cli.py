@@ -313,6 +313,13 @@ def test_info_prints_the_description_of_the_endpoint(embed, running):
     assert json.loads(out)["dimensions"] == [running.dimensions]
 
 
+def test_a_search_without_an_index_is_an_error(embed):
+    """It prints one line to standard error, and the status is 1."""
+    code, out, err = embed("search", "parse a date")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: This endpoint has no search index")
+
+
 def test_search_prints_the_best_matches(embed, minilm_artifact, tmp_path):
     """Each line has a score and a text, best first, or JSON; an index of S3 Vectors has more."""
     facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]

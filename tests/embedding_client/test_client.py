@@ -198,6 +198,7 @@ def test_an_answer_is_an_error_of_its_kind(answer, kind, message, code, request_
     [
         httpx2.Response(200, content=b"not json"),
         httpx2.Response(200, json=[1]),
+        httpx2.Response(200, json={"vector_space": "x"}),
         httpx2.Response(200, json={"embeddings": [], "vector_space": "x"}),
         httpx2.Response(200, json={"embeddings": ["%%%"], "vector_space": "x"}),
         httpx2.Response(200, json={"embeddings": ["AAA="], "vector_space": "x"}),
@@ -231,9 +232,16 @@ def test_a_response_without_a_score_of_each_passage_is_an_error(results):
         client.rerank("q", ["a", "b"])
 
 
-@pytest.mark.parametrize("logits", [{}, {"a": 0.0, "b": 2.2, "e": -2.2}])
-def test_passages_of_equal_scores_stay_in_their_order(logits):
-    """Also those of several requests, of which some have no logits; the best comes first."""
+@pytest.mark.parametrize(
+    ("logits", "order"),
+    [
+        ({}, [3, 1, 0, 2]),
+        ({"a": 0.0, "b": 2.2, "e": -2.2}, [3, 1, 0, 2]),
+        ({"a": 0.0, "c": 0.1}, [3, 1, 2, 0]),
+    ],
+)
+def test_passages_of_equal_scores_have_the_order_of_their_logits(logits, order):
+    """Without logits they stay in theirs; also those of several requests, the best first."""
     scores = {"a": 0.5, "b": 0.9, "c": 0.5, "d": 0.95, "e": 0.1}
 
     def answer(request):
@@ -246,7 +254,7 @@ def test_passages_of_equal_scores_stay_in_their_order(logits):
 
     with made(answer, limits=BatchLimits(texts=2)) as client:
         ranked = client.rerank("q", list(scores), top_k=4)
-    assert [one.index for one in ranked] == [3, 1, 0, 2]
+    assert [one.index for one in ranked] == order
 
 
 @pytest.mark.parametrize(
