@@ -214,7 +214,8 @@ class DeployedFunctions:
         for asset in image_assets(assembly):
             link = asset.context / "artifact"
             if not link.is_symlink():
-                link.symlink_to(self._artifacts[asset.arguments.get("PRECISION", "int8")])
+                choices = json.loads(asset.arguments["MODELS"])["model"]
+                link.symlink_to(self._artifacts[choices.get("precision", "int8")])
             self._assets[asset.hash] = asset
 
     def answer(self, invocation: Invocation) -> bytes:
