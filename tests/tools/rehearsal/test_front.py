@@ -185,17 +185,6 @@ def vectors(runtime: Runtime) -> Any:
     return np.array(json.loads(answer["body"])["embeddings"], np.float32)
 
 
-def test_openais_client_sends_its_key_as_a_header(front, vectors):
-    """The official package, by `default_headers`; it asks for base64 and for gzip."""
-    with openai.OpenAI(
-        base_url=f"{front.url}/v1", api_key="-", default_headers=front.headers()
-    ) as client:
-        answer = client.embeddings.create(model=MODEL, input=TEXTS)
-        assert client.models.list().data
-    found = np.array([one.embedding for one in answer.data], np.float32)
-    assert np.array_equal(found, vectors)
-
-
 def test_our_own_client_and_command_send_their_key(front, vectors):
     """`ApiKeyAuth` in programs, and a variable with the key on the command line."""
     with EmbeddingClient(front.url, auth=ApiKeyAuth(front.keys["search-1"])) as client:

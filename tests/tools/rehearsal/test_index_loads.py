@@ -119,20 +119,3 @@ def test_a_load_survives_killed_and_throttled_parts(loads):
     assert loads.stored.tags == {SPACE_TAG: result["vector_space"]}
     # Only the parts that were killed have work; the others' steps find their records.
     assert loads.steps.count("part") == result["parts"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("stored")
-def test_a_load_that_cannot_run_fails_once_with_its_reason(loads):
-    """Another index, another folder, and another vector space."""
-    other = loads.run(index=f"{ARN}2")
-    assert (other["status"], other["error"]) == ("FAILED", "BatchError")
-    assert "This state machine loads the index" in other["cause"]
-    elsewhere = loads.run(source="s3://embedded/other/")
-    assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
-    assert "cannot be listed" in elsewhere["cause"]
-    loads.stored.tags[SPACE_TAG] = "other@1/int8/2/32"
-    foreign = loads.run()
-    assert (foreign["status"], foreign["error"]) == ("FAILED", "VectorSpaceError")
-    assert loads.steps == ["plan", "plan", "plan"]
-    assert loads.stored.vectors == {}
