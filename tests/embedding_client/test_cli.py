@@ -500,6 +500,7 @@ def test_null_preserves_the_position_of_rows(embed, tmp_path):
     """A blank line of a text file is a row with null, also where all rows decide on the columns."""
     source, output = tmp_path / "a.txt", tmp_path / "out.parquet"
     source.write_text("one\n\nthree\n\n")
+    assert "a.txt: line 2 is blank" in embed("--file", source, "--output", output)[2]
     assert embed("--file", source, "--output", output, "--on-error", "null")[0] == 3
     rows = pyarrow.parquet.read_table(output).to_pylist()
     assert [row["text"] for row in rows] == ["one", "", "three"]

@@ -36,6 +36,15 @@ def test_a_local_endpoint_is_well(doctor):
     assert report["stacks"]["found"] == "a URL of this machine has no resources on AWS"
 
 
+def test_refused_credentials_are_ill(doctor):
+    """All that needs an answer is skipped."""
+    status, report, _ = doctor(AWS_ACCESS_KEY_ID="local", AWS_SECRET_ACCESS_KEY="wrong")
+    assert status == 1
+    assert states(report, "failed") == {"signed"}
+    assert report["signed"]["found"].startswith("403")
+    assert report["vector space"]["found"] == "no vector in answer to a signed request, see above"
+
+
 def test_without_credentials_everything_else_is_skipped(doctor):
     """Of a Function URL on AWS; nothing is sent there."""
     url = "https://abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
