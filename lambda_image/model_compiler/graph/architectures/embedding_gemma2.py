@@ -187,13 +187,21 @@ FAMILIES = {
 
 class _Encoder(Encoder[EmbeddingGemma2Config]):
     first_weight = "embed_tokens.weight"
+    harmless = ROTARY_BUFFERS
 
     @property
     def prefixes(self) -> tuple[str, ...]:
         """A composite has the model of texts one level down."""
         return ("", "language_model.", "model.", "model.language_model.")
 
-    def build(self) -> str:
+    @property
+    def heads(self) -> str:
+        """A composite has its towers next to the model of texts."""
+        above = glob.escape(self._prefix.removesuffix("language_model."))
+        towers = " ".join(f"{above}{tower}" for tower in TOWERS)
+        return f"{towers} lm_head.*"
+
+    def _hidden_state(self) -> str:
         config, op = self._config, self._builder.op
         window = config.window or config.full
         self._blocks = blocks = Blocks(
@@ -246,9 +254,6 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             x = self._builder.end_layer(op.Mul(op.Add(x, hidden), scalar))
         hidden = self._normalized(x, "norm.weight")
         self._builder.weight(PROJECTION, self._take(PROJECTION, config.hidden_size, config.width).T)
-        above = glob.escape(self._prefix.removesuffix("language_model."))
-        towers = " ".join(f"{above}{tower}" for tower in TOWERS)
-        self._done(ROTARY_BUFFERS, heads=f"{towers} lm_head.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

@@ -114,8 +114,10 @@ class _Encoder(Encoder[Gemma3Config]):
     """
 
     first_weight = "embed_tokens.weight"
+    harmless = ROTARY_BUFFERS
+    heads = "lm_head.*"
 
-    def build(self) -> str:
+    def _hidden_state(self) -> str:
         config, op = self._config, self._builder.op
         self._blocks = blocks = Blocks(
             self._builder, reach=config.reach, shared_by=config.heads, width=config.head_size
@@ -148,7 +150,6 @@ class _Encoder(Encoder[Gemma3Config]):
             hidden = norm(hidden, f"{name}post_feedforward_layernorm.weight")
             x = self._builder.end_layer(op.Add(x, hidden))
         hidden = norm(x, "norm.weight")
-        self._done(ROTARY_BUFFERS, heads="lm_head.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

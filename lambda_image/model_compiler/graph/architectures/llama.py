@@ -182,14 +182,15 @@ FAMILIES = {
 
 class _Encoder(PreNormEncoder[LlamaConfig]):
     first_weight = "embed_tokens.weight"
+    harmless = ROTARY_BUFFERS
+    heads = "lm_head.*"
 
-    def build(self) -> str:
-        config, hidden = self._config, super().build()
+    def _hidden_state(self) -> str:
+        config, hidden = self._config, super()._hidden_state()
         if config.projection:
             # Of the model's own class, which has the encoder one level down.
             projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
             self._builder.weight(PROJECTION, projection.T)
-        self._done(ROTARY_BUFFERS, heads="lm_head.*")
         return hidden
 
     def _start(self) -> None:

@@ -119,8 +119,10 @@ FAMILY = Family(
 
 class _Encoder(Encoder[ModernBertConfig]):
     first_weight = "embeddings.tok_embeddings.weight"
+    harmless = ROTARY_BUFFERS
+    heads = "head.* decoder.*"
 
-    def build(self) -> str:
+    def _hidden_state(self) -> str:
         config, op = self._config, self._builder.op
         self._blocks = blocks = Blocks(self._builder, reach=config.reach, width=config.hidden_size)
         self._begin(blocks.ids)
@@ -153,7 +155,6 @@ class _Encoder(Encoder[ModernBertConfig]):
             x = self._builder.end_layer(op.Add(x, self._feed_forward(rows, gain, f"{name}mlp.")))
         final, shift = self._norm("final_norm")
         hidden = self._stream.output(x, final, name="final_norm", shift=shift)
-        self._done(ROTARY_BUFFERS, heads="head.* decoder.*")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 

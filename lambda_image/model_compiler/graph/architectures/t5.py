@@ -4,6 +4,9 @@ Positions are a bias by the distance of two tokens, which all layers share, and 
 divided. Weights have the names of transformers' T5EncoderModel; a decoder next to it is ignored.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from onnx import TensorProto
 
 from model_compiler.errors import UnsupportedModelError
@@ -82,12 +85,12 @@ FAMILY = Family(
 
 class _Encoder(PreNormEncoder[PreNormConfig]):
     first_weight = "encoder.final_layer_norm.weight"
+    harmless: ClassVar[Mapping[str, str]] = {"the decoder, and its head": "decoder.* lm_head.*"}
 
-    def build(self) -> str:
-        hidden = super().build()
+    def _hidden_state(self) -> str:
+        hidden = super()._hidden_state()
         table = f"{self._prefix}{self._config.names.table}.weight"
         self._weights.check_copy(f"{self._prefix}encoder.embed_tokens.weight", table)
-        self._done({"the decoder, and its head": "decoder.* lm_head.*"})
         return hidden
 
     def _start(self) -> None:

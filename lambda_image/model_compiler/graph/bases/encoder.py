@@ -4,7 +4,7 @@ import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class Encoder(ABC, Generic[Config]):
 
     #: The name of a weight that every encoder of the family has.
     first_weight: ClassVar[str]
+    #: The encoder's tensors that change no vector, by reason; see `Weights.done`.
+    harmless: ClassVar[Mapping[str, str]] = NONE
 
     def __init__(self, config: Config, builder: GraphBuilder, weights: Weights) -> None:
         self._config = config
@@ -108,9 +110,24 @@ class Encoder(ABC, Generic[Config]):
         """
         return ("", "model.")
 
-    @abstractmethod
+    @property
+    def heads(self) -> str:
+        """The tensors of heads, outside of the encoder, with `*` for parts of names.
+
+        A checkpoint has them only if the encoder's own names have a prefix.
+        """
+        return ""
+
+    @final
     def build(self) -> str:
-        """Add the encoder; see `Architecture.build`."""
+        """Add the encoder, and check that no tensor is left; see `Architecture.build`."""
+        hidden = self._hidden_state()
+        self._check_all_used()
+        return hidden
+
+    @abstractmethod
+    def _hidden_state(self) -> str:
+        """Add the encoder, and take each of its tensors; returns the last hidden state."""
 
     def _begin(self, ids: str) -> None:
         """Add what all int8 products need; `ids` is int64 [batch, tokens]."""
@@ -165,18 +182,14 @@ class Encoder(ABC, Generic[Config]):
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)
 
-    def _done(self, harmless: Mapping[str, str] = NONE, *, heads: str = "") -> None:
-        """Check that each tensor was used, or is harmless by its name; see `Weights.done`.
-
-        `harmless` are names in the encoder. `heads` are names outside of it, which a checkpoint has
-        only if the encoder's own names have a prefix.
-        """
+    def _check_all_used(self) -> None:
+        """Check that each tensor was used, or is harmless by its name; see `Weights.done`."""
         prefix = glob.escape(self._prefix)
         own = {
             reason: " ".join(f"{prefix}{name}" for name in names.split())
-            for reason, names in harmless.items()
+            for reason, names in self.harmless.items()
         }
-        self._weights.done({**own, NO_HEAD: heads if self._prefix else ""})
+        self._weights.done({**own, NO_HEAD: self.heads if self._prefix else ""})
 
     def _int64(self, *values: int) -> str:
         return self._builder.int64(*values)

@@ -116,7 +116,6 @@ class PostNormEncoder(Encoder[Config]):
     """Builds the graph of one encoder."""
 
     first_weight = "embeddings.word_embeddings.weight"
-    #: The encoder's tensors that change no vector, by reason; see `Weights.done`.
     harmless: ClassVar[Mapping[str, str]] = {
         "the numbers from 0, of older versions of transformers": "embeddings.position_ids",
         "BERT's own pooling, which no module reads": "pooler.*",
@@ -142,6 +141,11 @@ class PostNormEncoder(Encoder[Config]):
         """Those of a checkpoint with a head are the family's own."""
         return ("", *self._config.names[0].models)
 
+    @property
+    def heads(self) -> str:
+        """Those that the family's names have."""
+        return self._names.heads
+
     @abstractmethod
     def _start(self) -> str:
         """Add the embeddings, and what `_attended` needs.
@@ -157,8 +161,7 @@ class PostNormEncoder(Encoder[Config]):
         layer's weights.
         """
 
-    def build(self) -> str:
-        """Add the encoder; see `Architecture.build`."""
+    def _hidden_state(self) -> str:
         self._begin("input_ids")
         hidden = self._start()
         if widening := self._names.widening:
@@ -173,7 +176,6 @@ class PostNormEncoder(Encoder[Config]):
             only = layer == last_layer and self._config.first_only
             output = self._layer(self._layer_prefix(layer), hidden, first_only=only)
             hidden = self._builder.end_layer(output)
-        self._done(self.harmless, heads=self._names.heads)
         return hidden
 
     def _words_and_types(self) -> str:

@@ -189,8 +189,7 @@ class PreNormEncoder(Encoder[Config]):
         `layer` is the prefix of the layer's weights.
         """
 
-    def build(self) -> str:
-        """Add the encoder; see `Architecture.build`."""
+    def _hidden_state(self) -> str:
         config, op, names = self._config, self._builder.op, self._config.names
         self._begin("input_ids")
         self._start()
