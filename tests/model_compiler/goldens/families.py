@@ -1,8 +1,9 @@
-"""The families of models: for each, small models with golden vectors, and what goes through them.
+"""The families of models: for each, small models, their vectors, and what goes through them.
 
 `make_vectors.py` writes the vectors, and `newer_configs.json`. A new family is an entry here; one
 of `ENCODERS` also needs its `CONFIGS`, `VARIANTS` and `LAYER_NAMES` in `encoder_models.py`. The
-tests of `graph/architectures/test_families.py`, of its settings and of hostile folders follow.
+tests of `graph/architectures/test_families.py`, of its settings and of hostile folders follow. A
+family that transformers lacks is an entry of `DEFINED`, which `test_definitions.py` tests.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,13 @@ from tests.model_compiler.goldens import (
     embedding_gemma2_model,
     encoder_models,
     gemma3_model,
+    jina_bert_model,
     llama_model,
     modernbert_model,
+    nomic_moe_model,
     tiny_models,
 )
+from tests.model_compiler.goldens.random_model import Array
 
 HERE = Path(__file__).resolve().parent
 
@@ -47,6 +51,18 @@ class GoldenFamily:
     head: tuple[str, ...]
     #: The prompt that a text has if the caller names none.
     prompt: str | None = field(default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinedFamily:
+    """The small models of a family that transformers lacks."""
+
+    #: Writes a folder; other arguments are the traits of a variant. Without any it is the first.
+    write: Callable[..., Path]
+    #: Computes the vector of the token ids of one text, as the family's authors define it.
+    reference: Callable[[Path, npt.NDArray[np.int64]], Array]
+    #: The traits of each model.
+    variants: Sequence[Mapping[str, Any]]
 
 
 ENCODERS = {
@@ -151,6 +167,28 @@ FAMILIES = {
         for name, (prefix, head) in ENCODERS.items()
     },
 }
+#: Those whose vectors are computed in NumPy.
+DEFINED = {
+    "jina_bert": DefinedFamily(
+        write=jina_bert_model.write_jina_bert,
+        reference=jina_bert_model.reference,
+        variants=({}, {"heads": 6}, {"heads": 6, "qk": True}),
+    ),
+    "nomic_bert with experts": DefinedFamily(
+        write=nomic_moe_model.write_moe,
+        reference=nomic_moe_model.reference,
+        variants=(
+            {},
+            {"moe_top_k": 1},
+            {"moe_normalize_expert_weights": True},
+            {"moe_top_k": 3, "num_experts": 5, "moe_every_n_layers": 3},
+            {"moe_top_k": 2, "num_experts": 2},
+            {"moe_every_n_layers": 0},
+            # Of equal experts the first is chosen.
+            {"moe_top_k": 1, "twins": True},
+        ),
+    ),
+}
 #: Each model with golden vectors: its family and its variant.
 VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.variants]
 
@@ -168,4 +206,4 @@ def open_reference(folder: Path) -> Any:
 
 def write_family(folder: Path, name: str) -> Path:
     """Write the first model of a family, and return its folder."""
-    return FAMILIES[name].write(folder)
+    return (DEFINED[name] if name in DEFINED else FAMILIES[name]).write(folder)

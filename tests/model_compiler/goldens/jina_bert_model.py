@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
+from tests.model_compiler.goldens.files import read_json
 from tests.model_compiler.goldens.random_model import (
     Array,
     Definition,
@@ -73,8 +74,9 @@ def write_jina_bert(folder: Path, heads: int = 4, *, qk: bool = False) -> Path:
     return folder
 
 
-def reference(folder: Path, ids: npt.NDArray[np.int64], heads: int) -> Array:
+def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:
     """Return the mean of the last hidden states of one text, float64 [WIDTH], of length 1."""
+    heads = read_json(folder / "config.json")["num_attention_heads"]
     model = Definition(folder, heads=heads, epsilon=EPSILON)
     position = np.arange(len(ids))
     bias = -np.array(SLOPES[heads])[:, None, None] * abs(position[:, None] - position)

@@ -1,9 +1,5 @@
 """Families that transformers does not have, against the definitions of their authors."""
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,44 +8,23 @@ from model_compiler.graph.attention import slopes
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import embed, embed_each
-from tests.model_compiler.goldens import jina_bert_model, nomic_moe_model
 from tests.model_compiler.goldens.encoder_models import sequences
+from tests.model_compiler.goldens.families import DEFINED
 from tests.model_compiler.goldens.jina_bert_model import SLOPES, write_jina_bert
-from tests.model_compiler.goldens.nomic_moe_model import write_moe
 
-Write = Callable[[Path], Path]
-
-
-@pytest.mark.parametrize(
-    ("write", "reference"),
-    [
-        *(
-            (
-                partial(write_jina_bert, heads=heads, qk=qk),
-                partial(jina_bert_model.reference, heads=heads),
-            )
-            for heads, qk in ((4, False), (6, False), (6, True))
-        ),
-        *(
-            (partial(write_moe, **changes), nomic_moe_model.reference)
-            for changes in (
-                {},
-                {"moe_top_k": 1},
-                {"moe_normalize_expert_weights": True},
-                {"moe_top_k": 3, "num_experts": 5, "moe_every_n_layers": 3},
-                {"moe_top_k": 2, "num_experts": 2},
-                {"moe_every_n_layers": 0},
-                # Of equal experts the first is chosen.
-                {"moe_top_k": 1, "twins": True},
-            )
-        ),
-    ],
-    ids=lambda call: str(call.keywords) if isinstance(call, partial) else "",
+each_variant = pytest.mark.parametrize(
+    ("family", "traits"),
+    [(name, traits) for name, family in DEFINED.items() for traits in family.variants],
+    ids=str,
 )
-def test_vectors_are_those_of_the_definition(tmp_path, compile_tiny, write, reference):
+
+
+@each_variant
+def test_vectors_are_those_of_the_definition(tmp_path, compile_tiny, family, traits):
     """Alone and with padding in float32, near in int8."""
-    folder = write(tmp_path / "model")
-    golden = np.stack([reference(folder, ids) for ids in sequences()])
+    defined = DEFINED[family]
+    folder = defined.write(tmp_path / "model", **traits)
+    golden = np.stack([defined.reference(folder, ids) for ids in sequences()])
     artifact = compile_tiny(folder)
     for vectors in (embed_each(artifact, sequences()), embed(artifact, sequences())):
         np.testing.assert_allclose(vectors, golden, atol=1e-5, rtol=0)
@@ -57,20 +32,14 @@ def test_vectors_are_those_of_the_definition(tmp_path, compile_tiny, write, refe
     assert (near * golden).sum(axis=1).min() > 0.99
 
 
-@pytest.mark.parametrize(
-    ("write", "tokens"),
-    [
-        (write_jina_bert, 40),
-        (partial(write_jina_bert, qk=True), 40),
-        *((write_moe, tokens) for tokens in (1, 2, 40)),
-    ],
-)
+@each_variant
 @pytest.mark.parametrize("precision", Precision)
-def test_a_text_is_the_same_in_any_company(tmp_path, compile_tiny, precision, write, tokens):
+def test_a_text_is_the_same_in_any_company(tmp_path, compile_tiny, precision, family, traits):
     """Vectors are bit-identical alone and in a batch, whatever the rows of each expert are."""
-    artifact = compile_tiny(write(tmp_path / "model"), precision)
-    ids = list(np.random.RandomState(5).randint(5, 70, (33, tokens)))
-    np.testing.assert_array_equal(embed(artifact, ids), embed_each(artifact, ids))
+    artifact = compile_tiny(DEFINED[family].write(tmp_path / "model", **traits), precision)
+    for tokens in (1, 2, 40):
+        ids = list(np.random.RandomState(5).randint(5, 70, (33, tokens)))
+        np.testing.assert_array_equal(embed(artifact, ids), embed_each(artifact, ids))
 
 
 def test_the_limit_of_jina_bert_is_that_of_its_card(tmp_path):

@@ -13,22 +13,18 @@ from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.goldens.families import write_family
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.gte_model import write_own_gte
-from tests.model_compiler.goldens.jina_bert_model import write_jina_bert
 from tests.model_compiler.goldens.llama_model import LAYERS as QWEN_LAYERS
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
-from tests.model_compiler.goldens.nomic_moe_model import write_moe
 
 OWN_NOMIC = "nomic_bert, by its own code"
 OWN_GTE = "gte, by its own code"
 JINA = "jina_bert"
 MOE = "nomic_bert with experts"
-#: What writes those that are not one of the families.
+#: Writers of the models with names of their own code.
 WRITERS: dict[str, Callable[[Path], Path]] = {
     OWN_NOMIC: write_own_nomic_bert,
     OWN_GTE: write_own_gte,
-    JINA: write_jina_bert,
-    MOE: write_moe,
 }
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
