@@ -243,7 +243,8 @@ class App:
             gone.cancel()
 
     def _handle(self, request: ServerRequest, routed: Request) -> tuple[Response, RequestRecord]:
-        with self._queue.request(request.ticket, in_turn=len(routed.body) > _SMALL_BODY_BYTES):
+        in_turn = len(routed.body) > _SMALL_BODY_BYTES
+        with self._queue.request(request.ticket, in_turn=in_turn, deadline=routed.deadline):
             record = RequestRecord(routed.id)
             return self._router.handle(routed, record), record
 

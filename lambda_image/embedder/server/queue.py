@@ -14,7 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,26 +98,44 @@ class BatchingSession:
                 f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
                 "and has no more time. Send it again later, or fewer or shorter texts in it."
             ) from None
+        with self._changed:
+            # A sparse encoder's list comes in blocks, one after the other.
+            ticket.end = Future()
         vectors = [run.vectors for run in runs if run.vectors is not None]
         return RunResult(vectors, time.monotonic() - entered - _busy_seconds(runs))
 
     @contextlib.contextmanager
-    def request(self, ticket: Ticket, *, in_turn: bool = False) -> Iterator[None]:
+    def request(
+        self, ticket: Ticket, *, in_turn: bool = False, deadline: float | None = None
+    ) -> Iterator[None]:
         """Take the batches of this thread as those of a request, if its client is still there.
 
         Of a key, one request `in_turn` is prepared at a time: Python tokenizes in one thread at a
-        time, so many lists would take it from the texts of other keys.
+        time, so many lists would take it from the texts of other keys. It is refused as by
+        `run_all`, before it is tokenized.
         """
         with ticket.preparation:
             if in_turn:
-                ticket.preparation.enter_context(self._preparing[ticket.key])
+                self._take_turn(ticket, deadline)
             if ticket.end.cancelled():
                 raise ClientGoneError(_GONE)
+            if in_turn:
+                self.check(ticket.key)
             self._current.ticket = ticket
             try:
                 yield
             finally:
                 self._current.ticket = None
+
+    def _take_turn(self, ticket: Ticket, deadline: float | None) -> None:
+        lock = self._preparing[ticket.key]
+        seconds = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+        if not lock.acquire(timeout=seconds):
+            raise OutOfTimeError(
+                "The request has no more time: other lists of this caller came first. Send it "
+                "again later."
+            )
+        ticket.preparation.callback(lock.release)
 
     def check(self, key: str) -> None:
         """Refuse a request of a key whose queue is full, before work is put into it."""

@@ -189,6 +189,19 @@ def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
     assert session.shapes == []
 
 
+def test_a_request_may_come_to_the_queue_again(make_queue):
+    """A sparse encoder's list comes in blocks: each gets its own rows, until its client goes."""
+    queue = make_queue(HashSession())
+    ticket = Ticket()
+    with queue.request(ticket):
+        for seed in (1, 2):
+            (rows,) = queue.run_all([batch(seed)]).vectors
+            np.testing.assert_array_equal(rows, HashSession().run(*batch(seed)))
+        queue.cancel(ticket)
+        with pytest.raises(ClientGoneError):
+            queue.run_all([batch(3)])
+
+
 def test_a_deadline_ends_the_wait(held):
     """A request that is not done in time leaves the queue, with an error that says how long."""
     with pytest.raises(OutOfTimeError, match=r"not done after \d+\.\d s at the model"):
@@ -207,6 +220,29 @@ def test_lists_of_a_key_are_prepared_one_after_the_other(make_queue, threads):
             following.result(0.05)
         queue.run_all([batch(1)])
         following.result(PATIENCE)
+
+
+def test_a_list_waits_for_its_turn_until_its_deadline(make_queue):
+    """Other lists of its key may take longer to tokenize than it has time."""
+    queue = make_queue(HashSession())
+    with queue.request(Ticket("a"), in_turn=True):
+        for deadline in (time.monotonic() - 1, time.monotonic() + 0.01):
+            with (
+                pytest.raises(OutOfTimeError, match="other lists of this caller came first"),
+                queue.request(Ticket("a"), in_turn=True, deadline=deadline),
+            ):
+                pass
+    _prepare(queue, "a")
+
+
+def test_a_list_is_refused_in_its_turn_before_it_is_tokenized(make_queue):
+    """The lists before it may have filled the queue of its key."""
+    queue = make_queue(HashSession(), queue_tokens=8)
+    queue._waiting.tokens["a"] = 8
+    with pytest.raises(OverloadedError), queue.request(Ticket("a"), in_turn=True):
+        raise AssertionError
+    queue._waiting.tokens.clear()
+    _prepare(queue, "a")
 
 
 def test_a_list_that_fails_gives_its_turn_back(make_queue):
