@@ -241,7 +241,7 @@ def with_more_float32(
         return None
     sequences = _sequences(tokenizer, model.max_tokens)
     states = _hidden_states(folder, graph.layers, sequences)
-    # Not the full-precision model: its hidden states are not rotated.
+    # Not the full-precision model: its hidden states are in another basis.
     exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         exact = _hidden_states(Path(name), exact_model.write(Path(name)).layers, sequences)

@@ -1,10 +1,10 @@
-"""The rotation of the residual stream, and its purpose."""
+"""The basis of the residual stream in int8, and its purpose."""
 
 import numpy as np
 import pytest
 
 from embedder.core.engine import Engine
-from model_compiler.graph.bases.pre_norm import rotate
+from model_compiler.graph.bases.pre_norm import spread
 from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import changing
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
@@ -20,13 +20,13 @@ READERS = tuple(
 
 
 @pytest.mark.parametrize(("width", "block"), [(48, 16), (64, 64), (6, 2), (5, 1)])
-def test_a_rotation_keeps_lengths_and_products(width, block):
-    """It is orthogonal, so a product of rotated rows is the product of the rows."""
+def test_the_basis_keeps_lengths_and_products(width, block):
+    """It is orthogonal, so a product of spread rows is the product of the rows."""
     random = np.random.RandomState(0)
     left, right = random.standard_normal((2, 300, width)).astype(np.float32)
-    product = rotate(left, block) @ rotate(right, block).T
+    product = spread(left, block) @ spread(right, block).T
     np.testing.assert_allclose(product, left @ right.T, atol=1e-4)
-    matrix = rotate(np.eye(width, dtype=np.float32), block)
+    matrix = spread(np.eye(width, dtype=np.float32), block)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(width), atol=1e-6)
 
 
@@ -34,10 +34,10 @@ def test_a_large_channel_is_spread_over_its_block():
     """A single channel of 16 becomes 16 channels of 4, and nothing in the other blocks."""
     rows = np.zeros((1, 48), np.float32)
     rows[0, 20] = 16
-    rotated = np.abs(rotate(rows, 16))
-    np.testing.assert_allclose(rotated[0, 16:32], 4)
-    assert not rotated[0, :16].any()
-    assert not rotated[0, 32:].any()
+    channels = np.abs(spread(rows, 16))
+    np.testing.assert_allclose(channels[0, 16:32], 4)
+    assert not channels[0, :16].any()
+    assert not channels[0, 32:].any()
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.03])

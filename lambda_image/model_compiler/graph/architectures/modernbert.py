@@ -136,7 +136,7 @@ class _Encoder(Encoder[ModernBertConfig]):
             epsilon=config.norm_epsilon,
             subtracts_mean=True,
             # A bias of a normalization cannot be part of the weights that read.
-            rotated=self._builder.int8 and not config.norm_bias,
+            spreads=self._builder.int8 and not config.norm_bias,
         )
         embedded = embedding(
             self._builder, blocks.ids, self._stream.table(self._normalized_table()), name="tokens"
