@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -244,19 +244,30 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "t5": {"mean": {}, "cls, gated": {"pooling": ("cls",), "feed_forward_proj": "gated-gelu"}},
 }
 
-#: A layer's linear layers (query, key, value, out, up, down, gate) and normalizations.
+
+class LayerNames(NamedTuple):
+    """The names of a family's weights."""
+
+    #: The prefix of a layer, with `{}` for its number; the names up to `norms` follow it.
+    layer: str
+    #: The linear layers: query, key, value, out, up, down, gate.
+    linear: list[str]
+    norms: list[str]
+    embedding_norm: str = "embeddings.LayerNorm"
+
+
 LAYER_NAMES = {
-    "mpnet": (
+    "mpnet": LayerNames(
         "encoder.layer.{}.",
         [f"attention.attn.{letter}" for letter in "qkvo"] + ["intermediate.dense", "output.dense"],
         ["attention.LayerNorm", "output.LayerNorm"],
     ),
-    "distilbert": (
+    "distilbert": LayerNames(
         "transformer.layer.{}.",
         [f"attention.{letter}_lin" for letter in ("q", "k", "v", "out")] + ["ffn.lin1", "ffn.lin2"],
         ["sa_layer_norm", "output_layer_norm"],
     ),
-    "roberta": (
+    "roberta": LayerNames(
         "encoder.layer.{}.",
         [f"attention.self.{projection}" for projection in ("query", "key", "value")]
         + ["attention.output.dense", "intermediate.dense", "output.dense"],
@@ -265,7 +276,7 @@ LAYER_NAMES = {
 }
 for _family in ("xlm-roberta", "camembert", "electra", "ernie"):
     LAYER_NAMES[_family] = LAYER_NAMES["roberta"]
-LAYER_NAMES["albert"] = (
+LAYER_NAMES["albert"] = LayerNames(
     "encoder.albert_layer_groups.{}.albert_layers.0.",
     [f"attention.{projection}" for projection in ("query", "key", "value", "dense")]
     + ["ffn", "ffn_output"],
@@ -276,16 +287,16 @@ WIDENING = {
     "albert": ("encoder.embedding_hidden_mapping_in", True),
     "electra": ("embeddings_project", False),
 }
-LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = (
+LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = LayerNames(
     "layers.{}.",
     [f"self_attn.{letter}_proj" for letter in "qkvo"]
     + [f"mlp.{projection}_proj" for projection in ("up", "down", "gate")],
     ["post_attention_layernorm", "post_mlp_layernorm"],
 )
-LAYER_NAMES["jina_embeddings_v3"] = (
+LAYER_NAMES["jina_embeddings_v3"] = LayerNames(
     "layers.{}.",
     [f"self_attn.{letter}_proj" for letter in "qkvo"] + ["mlp.fc1", "mlp.fc2"],
-    LAYER_NAMES["gte"][2],
+    LAYER_NAMES["gte"].norms,
 )
 #: The families without a table of positions, and the starts of their layers that have biases.
 ROTARY: dict[str, tuple[str, ...]] = {
@@ -334,12 +345,13 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     weights = RandomWeights(len(family))
     if family == "t5":
         return _t5_tensors(config, weights)
+    names = LAYER_NAMES[family]
     width = config.get("embedding_size", HIDDEN)
     weights.table("embeddings.word_embeddings", len(TOKENS), width)
     if family not in ROTARY:
         rows = config["max_position_embeddings"]
         weights.table("embeddings.position_embeddings", rows, width, scale=0.5)
-    weights.norm("embeddings.LayerNorm", width)
+    weights.norm(names.embedding_norm, width)
     for name, rows in (
         ("token_type", config.get("type_vocab_size")),
         ("task_type", config.get("use_task_id") and config["task_type_vocab_size"]),
@@ -351,16 +363,15 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
         weights.linear(widening, HIDDEN, width)
     if family == "mpnet":
         weights.table("encoder.relative_attention_bias", 32, HEADS)
-    layer, linear, norms = LAYER_NAMES[family]
     wide = config.get("intermediate_size", WIDE)
     sizes = [(HIDDEN, HIDDEN)] * 4 + [(wide, HIDDEN), (HIDDEN, wide), (wide, HIDDEN)]
     layers = config.get("num_hidden_layers") or config["n_layers"]
     for number in range(config.get("num_hidden_groups", layers)):
-        name = layer.format(number)
-        for layer_name, (outputs, inputs) in zip(linear, sizes, strict=False):
+        name = names.layer.format(number)
+        for layer_name, (outputs, inputs) in zip(names.linear, sizes, strict=False):
             biased = layer_name.startswith(ROTARY.get(family, ""))
             weights.linear(f"{name}{layer_name}", outputs, inputs, bias=biased)
-        for norm in norms:
+        for norm in names.norms:
             weights.norm(f"{name}{norm}", HIDDEN)
     return weights
 
