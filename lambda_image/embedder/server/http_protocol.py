@@ -69,6 +69,8 @@ class _Connection(HttpToolsProtocol):
     _header_timer: asyncio.TimerHandle | None = None
     #: Bytes since the last headers, piece of a body or end of a request.
     _unfinished = 0
+    #: Whether the parser is within a request.
+    _in_request = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -88,10 +90,20 @@ class _Connection(HttpToolsProtocol):
             else:
                 if self._unfinished > _HEAD_BYTES or len(self.pipeline) > _PIPELINED:
                     self.send_400_response(_REFUSAL)
-        if self.cycle is not None and not self.cycle.response_complete:
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered and self._in_request:
+            if self._header_timer is None:
+                self._await_headers()
+        elif self.cycle is not None:
             self._have_headers()
-        elif self._header_timer is None:
-            self._await_headers()
+            if is_answered:  # A body that was refused is over: the connection is idle.
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+
+    def on_message_begin(self) -> None:
+        self._in_request = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._unfinished = 0
@@ -102,7 +114,7 @@ class _Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unfinished = 0
+        self._unfinished, self._in_request = 0, False
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

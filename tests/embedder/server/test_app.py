@@ -5,6 +5,7 @@ import hashlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -119,6 +120,21 @@ def test_the_rest_of_a_refused_body_is_not_waited_for():
         connection.sendall(b"{")
         with suppress(ConnectionResetError):
             _all(connection)
+
+
+def test_a_connection_stays_open_after_a_refused_body():
+    """It is idle then, and no load balancer expects it to be closed before `--keep-alive`."""
+    with running(header_timeout=0.05, keep_alive=5) as server, server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(b"POST /live HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                received = connection.recv(65536)
+                assert received, "the connection was closed"
+                answer += received
+            assert answer.startswith(b"HTTP/1.1 405 ")
+            connection.sendall(b"hi")
+            time.sleep(0.15)
 
 
 def _all(connection: socket.socket) -> bytes:
