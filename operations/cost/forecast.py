@@ -158,10 +158,11 @@ def as_json(result: Forecast) -> str:
 
 
 def _answer(result: Forecast) -> str:
-    own = usd(result.bills[result.chosen])
+    # The printed parts add up to the printed sum.
+    total, own = round(result.usd, 2), round(usd(result.bills[result.chosen]), 2)
     return (
-        f"{result.environment.name} costs ${result.usd:,.2f} a month: ${own:,.2f} for requests, "
-        f"${result.usd - own:,.2f} for the rest."
+        f"{result.environment.name} costs ${total:,.2f} a month: ${own:,.2f} for requests, "
+        f"${total - own:,.2f} for the rest."
     )
 
 
