@@ -248,11 +248,11 @@ class EmbeddingClient(BaseClient[httpx2.Client]):
     def _check_process(self) -> None:
         """Refuse a forked process: its threads would not exist, and its connections be shared."""
         if self._process is None:
-            self._process = os.getpid()
+            process, http = os.getpid(), None if self._given_http else self._http
             # A finalizer, because the LangChain and LlamaIndex classes are never closed.
-            self._release = weakref.finalize(
-                self, _release, self._process, self._pool, None if self._given_http else self._http
-            )
+            self._release = weakref.finalize(self, _release, process, self._pool, http)
+            # Last: another thread may close the client meanwhile.
+            self._process = process
         elif self._process != os.getpid():
             raise ConfigurationError(
                 "The client has sent requests in the process from which this one was forked; "

@@ -5,6 +5,7 @@ import base64
 import gzip
 import json
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -588,3 +589,18 @@ def test_integers_have_a_byte_and_bits_are_packed(client, running):
     assert bits.shape == (5, running.dimensions // 8)
     assert np.array_equal(bits, np.packbits(floats > 0, axis=1))
     assert np.array_equal(client.embed(TEXTS[:5], dtype="binary").view(np.uint8), bits ^ 0x80)
+
+
+def test_a_client_may_be_closed_while_its_first_request_begins(monkeypatch):
+    """Another thread may do so at any moment, here between two statements."""
+    client = made(lambda _: httpx2.Response(200, json={"status": "ok"}))
+    real = weakref.finalize
+
+    def overtaken(*arguments):
+        client.close()
+        return real(*arguments)
+
+    monkeypatch.setattr(weakref, "finalize", overtaken)
+    assert client.health() == {"status": "ok"}
+    with pytest.raises(UnreachableError, match="is closed"):
+        client.health()
