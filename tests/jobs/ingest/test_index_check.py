@@ -170,6 +170,21 @@ def test_documents_that_change_meanwhile_miss_nothing(some, monkeypatch):
     assert some.reconcile()["missing"] == 0
 
 
+def test_a_chunk_that_is_written_after_the_sample_is_read_is_not_missing(some, monkeypatch):
+    """The index is asked for it again."""
+    vectors, real = some.index.vectors, some.documents.index.read
+    chunk = next(iter(vectors))
+
+    def earlier(keys):
+        stored = vectors.pop(chunk)
+        read = real(keys)
+        vectors[chunk] = stored
+        return read
+
+    monkeypatch.setattr(some.documents.index, "read", earlier)
+    assert some.reconcile()["missing"] == 0
+
+
 def test_numbers_in_another_form_are_the_same_metadata(some):
     """The index may return 2001 as 2001.0; the document is read to compare."""
     vectors = some.index.vectors
