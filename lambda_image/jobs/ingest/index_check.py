@@ -59,8 +59,9 @@ class IndexCheck:
         # Their documents may have changed meanwhile.
         listed = self._listed({documents_by_chunk[chunk] for chunk in missing})
         missing &= {*listed} - self._documents.index.existing([*missing])
-        compared, foreign = self._foreign(vectors, deadline)
         golden_found, not_found = self._ask(self._questions) if self._questions else (None, [])
+        # Last of what embeds: it takes the time that the questions leave.
+        compared, foreign = self._foreign(vectors, deadline)
         return {
             "sampled": len(chunks),
             "compared": compared,
