@@ -30,12 +30,10 @@ def text_problem(fields: Fields, name: str) -> str | None:
     text = fields[name]
     if isinstance(text, str) and text.strip():
         return unicode_problem(text, name)
-    if isinstance(text, str):
+    if isinstance(text, str):  # of white space alone
         value = repr(text)
-    elif text is None or isinstance(text, bool | int | float):
-        value = json.dumps(text)
     else:
-        value = type(text).__name__
+        value = "null" if text is None else type(text).__name__
     return f"has no text in {name!r}: {value:.60}"
 
 

@@ -108,7 +108,7 @@ def test_an_unknown_format_is_refused(tmp_path, name):
         ("a.txt", "\na\n", "line 1", "is blank"),
         ("a.jsonl", '"a"\n{"body": "b"}\n', "line 2", "has no 'text'; it has 'body'. Select"),
         ("a.jsonl", '"a"\n\n{"text": " "}\n', "row 2 (line 3)", "has no text in 'text': ' '"),
-        ("a.jsonl", '{"text": 5}\n', "line 1", "has no text in 'text': 5"),
+        ("a.jsonl", '{"text": 5}\n', "line 1", "has no text in 'text': int"),
         ("a.jsonl", '"a"\n{"text"\n', "line 2", "is not JSON: Expecting ':' delimiter"),
         ("a.jsonl", "[1]\n", "line 1", "is neither an object nor a string; found list"),
         ("a.jsonl", '"\\ud800"\n', "line 1", "has a lone surrogate, which is not valid Unicode"),

@@ -49,8 +49,8 @@ def ingest(path):
 REFUSED = [
     ("a.jsonl", b'"', "is not JSON: Unterminated string starting at: line 1 column 1 (char 0)"),
     ("a.jsonl", b'{"text"\n', "is not JSON: Expecting ':' delimiter: line 1 column 8 (char 7)"),
-    ("a.jsonl", b'{"text": 5}', "has no text in 'text': 5"),
-    ("a.jsonl", b'{"text": true}', "has no text in 'text': true"),
+    ("a.jsonl", b'{"text": 5}', "has no text in 'text': int"),
+    ("a.jsonl", b'{"text": true}', "has no text in 'text': bool"),
     ("a.jsonl", b'{"text": ["secret"]}', "has no text in 'text': list"),
     ("a.csv", b"text,n\na,1,2\n", "has 3 cells; the header has 2"),
 ]

@@ -131,7 +131,7 @@ REJECTED: list[tuple[object, str | None, str]] = [
     ("[1]", None, "is not an object; found list"),
     ({"id": "empty", "text": "  "}, "empty", "has no text in 'text': '  '"),
     ({"id": "none", "body": "secret"}, "none", "has no 'text'; it has 'id', 'body'"),
-    ({"id": "number", "text": 5}, "number", "has no text in 'text': 5"),
+    ({"id": "number", "text": 5}, "number", "has no text in 'text': int"),
     ({"id": "list", "text": ["secret"]}, "list", "has no text in 'text': list"),
     ({"text": "secret"}, None, "has no id in 'id'"),
     (
