@@ -30,10 +30,9 @@ def text_problem(fields: Fields, name: str) -> str | None:
     text = fields[name]
     if isinstance(text, str) and text.strip():
         return unicode_problem(text, name)
+    value = "null" if text is None else type(text).__name__
     if isinstance(text, str):  # of white space alone
         value = repr(text)
-    else:
-        value = "null" if text is None else type(text).__name__
     return f"has no text in {name!r}: {value:.60}"
 
 
