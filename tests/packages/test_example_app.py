@@ -76,5 +76,5 @@ def test_a_zip_is_built_by_the_apps_own_python(environment, tmp_path):
     python, builder, *arguments = asset(tmp_path, "files", "executable")
     assert python == str(environment.python)
     assert Path(builder).is_relative_to(tmp_path)
-    assert arguments == ["BAAI/bge-small-en-v1.5"]
+    assert arguments == ['{"model": {"name": "BAAI/bge-small-en-v1.5"}}']
     assert environment.run(builder, "--help").startswith("usage: ")

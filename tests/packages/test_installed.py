@@ -93,8 +93,8 @@ def test_a_users_types_are_checked_against_the_constructs(kit):
     found = typed(
         kit,
         "from aws_cdk import App, Stack\n"
-        "from embedding_kit import EmbeddingEndpoint, Model\n"
-        "url: int = EmbeddingEndpoint(Stack(App()), 'E', model=Model(name=1)).url\n",
+        "from embedding_kit import EmbeddingEndpoint, ModelSettings\n"
+        "url: int = EmbeddingEndpoint(Stack(App()), 'E', model=ModelSettings(name=1)).url\n",
     )
     assert [line.rpartition("  ")[2] for line in found] == ["[assignment]", "[arg-type]"]
 
