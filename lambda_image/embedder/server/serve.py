@@ -76,23 +76,30 @@ class DrainingServer(uvicorn.server.Server):
 
     def _drain(self, loop: asyncio.AbstractEventLoop, sig: int) -> None:
         if self._app.draining:  # The second signal is of someone who does not wait.
-            self._cancel()
+            self._cancel(loop, LAST_SECONDS)
             self._end_within(LAST_SECONDS)
             return
         self._app.draining = True
-        seconds = self._options.drain - min(LAST_SECONDS, self._options.drain / 2)
+        last = min(LAST_SECONDS, self._options.drain / 2)
+        seconds = self._options.drain - last
         # Ctrl-C is a person's, who waits, and not a load balancer's.
         accept = 0.0 if sig == signal.SIGINT else self._options.drain_accept
         loop.call_later(min(accept, seconds), self._stop)
-        loop.call_later(seconds, self._cancel)
+        loop.call_later(seconds, self._cancel, loop, last)
         self._end_within(self._options.drain)
 
     def _stop(self) -> None:
         self.should_exit = True
 
-    def _cancel(self) -> None:
-        """Wait for no request: the end of the loop cancels those that are not done."""
-        self.should_exit = self.force_exit = True
+    def _cancel(self, loop: asyncio.AbstractEventLoop, last: float) -> None:
+        """Answer what is not done with 503, and wait for half of the last seconds at most."""
+        self.should_exit = True
+        for task in self.server_state.tasks:
+            task.cancel()
+        loop.call_later(last / 2, self._force)
+
+    def _force(self) -> None:
+        self.force_exit = True
 
 
 def serve(
