@@ -7,11 +7,13 @@ import pytest
 
 # It ends the child by the interpreter's own exit, which waits for threads. The alarm ends a hang.
 PROGRAM = """
-import os, signal, sys, threading
+import os, signal, sys, threading, warnings
 import httpx2
 import numpy as np
 from embedding_client import BatchLimits, EmbeddingClient, EmbeddingClientError
 signal.alarm(100)
+# That a process with threads forks is the subject.
+warnings.filterwarnings("ignore", message=".*use of fork", category=DeprecationWarning)
 url = sys.argv[1]
 TEXTS = [f"text number {number}" for number in range(40)]
 def client(**options):
