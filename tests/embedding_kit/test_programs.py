@@ -12,7 +12,7 @@ LONG = "from embedding_kit.programs import exit_with; exit_with(lambda: print('x
 
 
 def without_reader(*arguments, stdout=None):
-    """Run Python with an output, by default one that nobody reads; return status and errors."""
+    """Run Python, by default with a closed pipe as output; return status and errors."""
     reader, writer = os.pipe()
     os.close(reader)
     ran = subprocess.run(

@@ -104,7 +104,7 @@ def test_the_index_of_a_routers_queries_is_made_with_its_documents(tmp_path, cap
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path, capsys, content, message):
-    """The error names the place, what is allowed and what is there."""
+    """The error names the key, the allowed value and the value found."""
     file = tmp_path / "models.json"
     file.write_text(content)
     assert build(file) == 2

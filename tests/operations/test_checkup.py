@@ -1,4 +1,4 @@
-"""A deploy ends with `embed doctor`; a stand-in runs in its place."""
+"""A deploy ends with `embed doctor`, which a fake replaces here."""
 
 import pytest
 

@@ -17,8 +17,7 @@ PROMOTED = ["check_images", "deploy_store", "copy_images"]
 def run(monkeypatch, session):
     """Return a function that deploys dev; it returns the status, the steps, the CDK's commands.
 
-    Each step is a stand-in but those that call the CDK's command, which fails at `failing` with
-    status 4.
+    Fakes replace all steps except those that call the CDK's command. `failing` ends with status 4.
     """
 
     def run(*arguments, failing="nothing", **tables):
@@ -67,7 +66,7 @@ def test_a_deploy_ends_with_the_doctor(run):
 
 
 def test_the_steps_of_the_own_app_alone_are_left_out_for_another(run):
-    """So is the doctor by its option, which the CDK's command does not get."""
+    """--no-doctor leaves out the doctor, and is not passed to the CDK's command."""
     status, calls, commands = run("--app", "a b", "--no-doctor", "--verbose")
     assert (status, calls) == (0, ["check_account", "build", *RELEASE])
     assert commands == ["deploy --all -c environment=dev --app a b --verbose"]

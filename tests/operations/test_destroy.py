@@ -1,4 +1,4 @@
-"""The order of a destroy, and what it prints if it fails. Its steps have tests of their own."""
+"""The order of a destroy's steps, and its message after a failure. Other files test the steps."""
 
 import subprocess
 

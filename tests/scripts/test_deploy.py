@@ -1,6 +1,6 @@
 """scripts/build, scripts/deploy and scripts/destroy are one process with all arguments.
 
-A stand-in for Python records its arguments. The steps are in `tests/operations`.
+A fake Python records its arguments. `tests/operations` tests the steps.
 """
 
 import pytest

@@ -24,7 +24,7 @@ QUESTIONS = "documents/_questions/golden.jsonl"
 
 
 class WordSession:
-    """A session whose vectors are near if texts have words in common."""
+    """A session that gives texts with common words near vectors."""
 
     def __init__(self):
         words = np.random.default_rng(0).standard_normal((1000, 64))

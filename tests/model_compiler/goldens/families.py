@@ -167,7 +167,7 @@ FAMILIES = {
         for name, (prefix, head) in ENCODERS.items()
     },
 }
-#: Those whose vectors are computed in NumPy.
+#: Families whose reference vectors are computed in NumPy.
 DEFINED = {
     "jina_bert": DefinedFamily(
         write=jina_bert_model.write_jina_bert,

@@ -23,7 +23,7 @@ OVERHEAD = 0.003
 
 
 def scenario(requests, seconds=0.28, *, tokens=512, **changed):
-    """Return requests of so many billed seconds, at 2,048 MB if nothing else is said."""
+    """Return a scenario of requests with these billed seconds each, by default at 2,048 MB."""
     month = Month(requests=requests, tokens=tokens)
     settings = {"memory_mb": 2048, **changed}
     return Scenario(month=month, core_seconds=seconds - OVERHEAD, **settings)
@@ -115,7 +115,7 @@ def test_requests_beyond_the_provisioned_concurrency_follow_erlangs_formula():
 
 
 def test_provisioned_concurrency_stays_within_its_bounds():
-    """The minimum is billed without traffic, and what is beyond the maximum runs on demand."""
+    """The minimum is billed without traffic. Requests beyond the maximum run on demand."""
     environments, beyond = scenario(1, 0.05, bounds=(5, 40)).provisioned
     assert environments == pytest.approx(5)
     assert beyond < 0.001

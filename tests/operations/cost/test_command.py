@@ -332,7 +332,7 @@ def test_a_folder_is_priced_by_the_sizes_of_its_model(cost, tmp_path, files, mil
 
 
 def test_a_folder_without_sizes_is_refused(cost, tmp_path):
-    """So is a reranker, whose time is that of its pairs. A time can be given."""
+    """A reranker is refused, too, since its time depends on its pairs. --milliseconds prices it."""
     (tmp_path / "modules.json").write_text("[]")
     assert "there are no measured times of" in cost("dev", "--model", str(tmp_path))[2]
     (tmp_path / "config.json").write_text("{")
