@@ -107,7 +107,7 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
         'chroot "$1" useradd --create-home reader',
         f"mv {shlex.quote(str(folder / 'files'))} {root} && chmod -R go= {root}",
         'chroot "$1" chown -R reader:reader /home/reader',
-        f'cp {_CERTIFICATES} "$1{_CERTIFICATES}"',  # it may have the authority of a company's proxy
+        f'cp {_CERTIFICATES} "$1{_CERTIFICATES}"',  # such as a company proxy's
         'echo "127.0.0.1 localhost" >"$1/etc/hosts"',  # as an installed Debian has
         f'chroot "$1" {shlex.join([*user, *run])}',
     ]

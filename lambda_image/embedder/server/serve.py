@@ -42,9 +42,9 @@ class DrainingServer(uvicorn.server.Server):
     """uvicorn's server, which still answers for a while after SIGTERM.
 
     A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
-    has asked. Then uvicorn accepts no more connections, and finishes what is under way. What is not
-    done in the last second is cancelled, and answered with 503. `end_within` gets the seconds that
-    are left for the end, whatever the threads do.
+    has asked. Then uvicorn accepts no more connections, and finishes the requests that have begun.
+    Those that are not done in the last second are cancelled, and answered with 503. `end_within`
+    gets the seconds that are left for the end, whatever the threads do.
     """
 
     def __init__(
