@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from embedding_client._arguments import IN_QUOTES, URL_VARIABLE, add_calls, add_embed
+from embedding_client._arguments import (
+    IN_QUOTES,
+    URL_VARIABLE,
+    add_calls,
+    add_embed,
+    between,
+    whole,
+)
 from embedding_client._operator_arguments import add_operations
 from embedding_client.errors import (
     ConfigurationError,
@@ -19,6 +26,9 @@ from embedding_client.errors import (
     UnreachableError,
     print_error,
 )
+
+#: `between` and `whole` are types of arguments for other commands.
+__all__ = ["between", "main", "parsers", "run", "whole"]
 
 _INVALID = 2
 _INTERRUPTED = 130

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from embedding_client.cli import whole
 from embedding_kit.programs import exit_with
-from tools.arguments import whole
 from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.report import ROOT, as_json, as_table, this_machine
 from tools.figure import bars

@@ -35,7 +35,7 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
-from tools.arguments import whole
+from embedding_client.cli import whole
 from tools.bench.report import KIT, LIMIT, ROOT, Comparison, ReportRow
 from tools.bench.server import Sent, ServerProcess, bodies, kit
 from tools.local_endpoint.events import to_event

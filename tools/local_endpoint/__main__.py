@@ -17,8 +17,8 @@ from pathlib import Path
 from embedder.core.errors import SettingsError
 from embedder.core.settings import EmbedderSettings
 from embedder.server.options import PREFIX, parse
+from embedding_client.cli import whole
 from embedding_kit.programs import exit_with
-from tools.arguments import whole
 from tools.local_endpoint.endpoint import endpoint, key_pair, region
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.models import (

@@ -21,6 +21,7 @@ import tomlkit
 from botocore.session import Session
 
 from embedding_client import SigV4Auth
+from embedding_client.cli import between, whole
 from embedding_kit.prices import HOURS, load_prices, priced
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import Provisioned, SnapStart
@@ -32,7 +33,6 @@ from operations.deployed import DeployedStacks
 from operations.environment_session import confirm, read_account_and_region, session_for
 from stacks.environment import EnvironmentSettings
 from stacks.standing_cost import capacity_items
-from tools.arguments import between, whole
 from tools.cost import resources_of
 from tools.prove.measure import LENGTHS, REPEATS, SIZES, VECTORS, Endpoint, Measured, find_endpoint
 
