@@ -9,11 +9,12 @@ import pytest
 
 from embedding_client import FileError
 from embedding_client._readers import TextSource
+from jobs.documents.document import RefusedDocumentError
+from jobs.documents.reader import read_document
 from jobs.embed.job import Job
 from jobs.embed.readers import read_records
 from jobs.embed.run import plan_shards
 from jobs.errors import BatchError
-from jobs.ingest.documents import RefusedDocumentError, read_document
 from jobs.rows import csv_cells
 from jobs.storage import open_folder
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import InvalidFieldError
 from embedding_kit.image_identity import index_id
@@ -16,6 +15,7 @@ from embedding_kit.settings import (
     index_dimension,
     load_source,
 )
+from jobs.documents.chunking import Chunker
 from model_compiler.source.catalog import CATALOG
 from stacks.environment_file import load_environment
 

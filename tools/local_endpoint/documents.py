@@ -11,14 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 from embedder.core.artifact import load_artifacts
-from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import EntryMetadata
 from embedder.core.sparse import SparseEncoder
 from embedding_client.errors import counted
+from jobs.documents.chunking import Chunker
+from jobs.documents.chunks import read_chunks
+from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError
-from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.run import is_document
 from jobs.storage import open_folder
 from model_compiler.errors import CompilerError

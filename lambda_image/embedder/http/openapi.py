@@ -176,10 +176,6 @@ def _info(*left_out: str, **more: Schema) -> Schema:
 #: The body of each operation's answer.
 _ANSWERS: Mapping[str, Schema] = {
     "embed": _embedded(_VECTOR, size=_INTEGER),
-    "chunk": _object(
-        title=_STRING,
-        chunks=_list(_object(text=_STRING, headings=_list(_STRING), tokens=_POSITIVE)),
-    ),
     "similar": _object(results=_list(_MATCH), vector_space=_STRING, optional=_WARNED),
     "search": _object(
         results=_list(_RESULT),

@@ -65,7 +65,6 @@ class _Document(Operation):
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": _Root},
     "/similar": {"POST": native.Similar},
-    "/chunk": {"POST": native.ChunkDocument},
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
     "/v1/models": {"GET": openai.ListModels},

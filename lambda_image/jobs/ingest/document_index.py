@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from embedder.core.chunking import Chunker
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
+from jobs.documents.chunking import Chunker
+from jobs.documents.chunks import digest, read_chunks
+from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError, UnavailableError
-from jobs.ingest.documents import RefusedDocumentError, digest, read_chunks
 from jobs.load.index_client import IndexClient, encode
 from jobs.storage import Folder, StoredObject
 

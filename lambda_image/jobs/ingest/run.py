@@ -24,13 +24,14 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from embedder.core.artifact import load_artifact
-from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.settings import EmbedderSettings
+from jobs.documents.chunking import Chunker
+from jobs.documents.chunks import digest
+from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, DocumentCounts, DocumentIndex, list_name
-from jobs.ingest.documents import RefusedDocumentError, digest
 from jobs.ingest.index_check import IndexCheck
 from jobs.load.index_client import IndexClient
 from jobs.steps import JobLayout, Steps, UnexpectedError, given_settings, read_variable, write_line

@@ -113,14 +113,14 @@ def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
 @pytest.mark.parametrize(
     ("limit", "most", "problem"),
     [
-        ("_MAX_CHUNKS", 3, "it has more than 3 chunks"),
-        ("_MAX_BLOCKS", 3, "paragraphs or rows; up to 3 are allowed"),
-        ("_MAX_BYTES", 60, "it has 72 bytes; up to 60 are allowed"),
+        ("chunks._MAX_CHUNKS", 3, "it has more than 3 chunks"),
+        ("reader.MAX_BLOCKS", 3, "paragraphs or rows; up to 3 are allowed"),
+        ("chunks._MAX_BYTES", 60, "it has 72 bytes; up to 60 are allowed"),
     ],
 )
 def test_a_document_over_a_limit_is_refused_as_a_whole(world, monkeypatch, limit, most, problem):
     """Its beginning alone would look like all of it; one at the limit is read."""
-    monkeypatch.setattr(f"jobs.ingest.documents.{limit}", most)
+    monkeypatch.setattr(f"jobs.documents.{limit}", most)
     world.add("a.jsonl", '{"text": "row"}\n' * 3)
     world.add("b.jsonl", '{"text": "row"}\n' * 4 + " " * 8)
     assert len(world.index.vectors) == 3

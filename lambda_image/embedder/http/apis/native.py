@@ -34,8 +34,6 @@ if TYPE_CHECKING:  # an endpoint without an index needs none
 
 #: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
-#: Characters of a document to divide. Source: tests with the slowest texts, 5 seconds on one vCPU.
-MAX_DOCUMENT = 500_000
 _COUNT = "The largest number of entries to return."
 _PRESENT = {"not": {"type": "null"}}
 _BOTH_COUNTS = {
@@ -251,54 +249,6 @@ class Similar(EmbeddingOperation):
         finally:
             spent = time.perf_counter() - began
             record.search_seconds = (record.search_seconds or 0.0) + spent
-
-
-class ChunkDocument(EmbeddingOperation):
-    """`{"text": …, "format": …}` → the chunks that `[ingest]` makes of a document."""
-
-    api = Native
-    name = "chunk"
-    summary = "Divide a document into chunks, without embedding them."
-
-    def fields(self) -> tuple[Field, ...]:
-        max_tokens = self.engine.limits.max_tokens
-        formats = Choice(("text", "markdown", "html"))
-        return (
-            Field("text", TextType(MAX_DOCUMENT), "The document.", required=True),
-            Field("format", formats, "What the document is written in.", default="text"),
-            Field(
-                "chunk_tokens",
-                Integer(1, max_tokens),
-                "The most tokens of a chunk. By default 256, or what the model takes.",
-            ),
-            Field(
-                "overlap_tokens",
-                Integer(0, max_tokens),
-                "The most tokens that a chunk repeats of the one before it. By default 32, or "
-                "half of chunk_tokens.",
-            ),
-        )
-
-    def respond(self, call: Call, /) -> Response:
-        from embedder.core.chunking import Chunker, read_blocks  # noqa: PLC0415 - on demand
-
-        values = call.values
-        text = values["text"]
-        if len(text) > MAX_DOCUMENT:
-            raise errors.InputTooLongError(
-                f"must have at most {MAX_DOCUMENT} characters; found {len(text)}.", name="text"
-            )
-        chunker = Chunker(
-            self.engine.request_tokenizer,
-            tokens=values["chunk_tokens"],
-            overlap=values["overlap_tokens"],
-        )
-        title, blocks = read_blocks(text, values["format"])
-        chunks = [
-            {"text": chunk.text, "headings": chunk.headings, "tokens": chunk.tokens}
-            for chunk in chunker.chunks(blocks)
-        ]
-        return json_response({"title": title, "chunks": chunks})
 
 
 def filter_type(index: SearchIndex | None) -> JsonType:

@@ -7,9 +7,10 @@ import zlib
 import pypdf
 import pytest
 
-from embedder.core.chunking import Chunker
-from jobs.ingest import documents
-from jobs.ingest.documents import RefusedDocumentError, read_chunks, read_document
+from jobs.documents.chunking import Chunker
+from jobs.documents.chunks import read_chunks
+from jobs.documents.document import RefusedDocumentError
+from jobs.documents.reader import read_document
 from jobs.storage import Folder, open_folder
 
 
@@ -172,6 +173,6 @@ def test_a_gigabyte_is_refused_without_being_read(tmp_path, monkeypatch, engine)
 
 def test_a_pdf_that_takes_too_long_is_refused(monkeypatch):
     """The process that reads it ends with its time."""
-    monkeypatch.setattr(documents, "_PDF_SECONDS", 0.01)
+    monkeypatch.setattr("jobs.documents.pdf._SECONDS", 0.01)
     with pytest.raises(RefusedDocumentError, match=r"more than 0\.01 seconds"):
         read("a.pdf", pdf(b"x"))

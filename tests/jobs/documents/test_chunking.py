@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from embedder.core.chunking import Block, Chunker
 from embedder.core.engine import Engine
+from jobs.documents.chunking import Chunker
+from jobs.documents.document import Block
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 TOKENS = 60

@@ -1,19 +1,15 @@
-"""Documents to chunks: pieces at headings, paragraphs and sentences, measured in tokens.
-
-Imported on demand: no cold start pays for it.
-"""
+"""Blocks to chunks: pieces at headings, paragraphs and sentences, measured in tokens."""
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from html.parser import HTMLParser
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from embedder.core.errors import InvalidFieldError
 from embedder.core.tokenization import RequestTokenizer
+from jobs.documents.document import Block, Chunk
 
 _DEFAULT_TOKENS = 256
 _DEFAULT_OVERLAP = 32
@@ -22,40 +18,8 @@ _LEAST_TOKENS = 8
 #: vector.
 _MAX_BYTES = 16 * 1024
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*|\n+")
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 #: Control characters, which JSON would write with six characters each.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_HIDDEN = {"script", "style", "template", "noscript", "svg"}
-#: Elements within a paragraph.
-_INLINE = re.compile(
-    "a|abbr|b|bdi|bdo|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|"
-    "strong|sub|sup|time|u|var|wbr"
-)
-
-
-class Block(NamedTuple):
-    """A paragraph, or a list, a table or a row, which counts as one."""
-
-    text: str
-    #: The headings above it, the outermost first.
-    headings: tuple[str, ...] = ()
-    #: No chunk has blocks of two sections.
-    section: int = 0
-    #: Metadata that only the chunks of this section have.
-    metadata: Mapping[str, Any] = MappingProxyType({})
-
-
-class Chunk(NamedTuple):
-    """A piece of a document."""
-
-    text: str
-    headings: tuple[str, ...]
-    #: Without special tokens and prompt.
-    tokens: int
-    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Unit(NamedTuple):
@@ -230,151 +194,3 @@ def _evenly(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
 def _joined(overlap: str, units: list[_Unit]) -> str:
     text = "".join(unit.joint + unit.text for unit in units).strip()
     return f"{overlap}\n\n{text}" if overlap else text
-
-
-def read_blocks(text: str, format: str) -> tuple[str, list[Block]]:  # noqa: A002
-    """Return a document's title, which may be empty, and its blocks.
-
-    The format is `text`, `markdown`, of which front matter is left out, or `html`.
-    """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    outline = _Outline()
-    if format == "markdown":
-        _read_markdown(split_front_matter(text)[1], outline)
-    elif format == "html":
-        reader = _HtmlReader(outline)
-        reader.feed(text)
-        reader.close()
-        reader.end_paragraph()
-    else:
-        for paragraph in _PARAGRAPH.split(text):
-            outline.add(paragraph)
-    outline.end_section()
-    return outline.title, outline.blocks
-
-
-def split_front_matter(text: str) -> tuple[list[str], str]:
-    """Return the lines between two lines `---` at the start of Markdown, and the rest."""
-    lines = text.split("\n")
-    if lines[0].rstrip() == "---":
-        for number, line in enumerate(lines[1:], 1):
-            if line.rstrip() == "---":
-                return lines[1:number], "\n".join(lines[number + 1 :])
-    return [], text
-
-
-class _Outline:
-    """Blocks under headings, as they are read."""
-
-    def __init__(self) -> None:
-        self.title = ""
-        self.blocks: list[Block] = []
-        self._headings: list[tuple[int, str]] = []
-        self._section = 0
-        self._empty = False
-
-    def add(self, text: str) -> None:
-        """Add a paragraph to the section."""
-        if text.strip():
-            names = tuple(name for _, name in self._headings)
-            self.blocks.append(Block(text.strip("\n"), names, self._section))
-            self._empty = False
-
-    def end_section(self) -> None:
-        """Keep a heading with nothing below it: it is text of the document."""
-        if self._empty:
-            self.add(self._headings[-1][1])
-
-    def begin(self, level: int, name: str) -> None:
-        """Begin a section."""
-        name = " ".join(name.split())
-        if not name:
-            return
-        if self._headings and self._headings[-1][0] >= level:
-            self.end_section()
-        while self._headings and self._headings[-1][0] >= level:
-            self._headings.pop()
-        if level == 1 and not self.title:
-            self.title = name
-        self._headings.append((level, name))
-        self._section += 1
-        self._empty = True
-
-
-def _read_markdown(text: str, outline: _Outline) -> None:
-    lines: list[str] = []
-    fence = ""
-
-    def end() -> None:
-        outline.add("\n".join(lines))
-        lines.clear()
-
-    for line in text.split("\n"):
-        marker = _FENCE.match(line)
-        if fence:
-            lines.append(line)
-            if marker and marker[1].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-                end()
-        elif marker:
-            end()
-            fence = marker[1]
-            lines.append(line)
-        elif heading := _HEADING.match(line):
-            end()
-            outline.begin(len(heading[1]), heading[2] or "")
-        elif (rule := _UNDERLINE.match(line)) and len(lines) == 1:
-            outline.begin(1 if rule[1][0] == "=" else 2, lines.pop())
-        elif line.strip():
-            lines.append(line)
-        else:
-            end()
-    end()
-
-
-class _HtmlReader(HTMLParser):
-    """Reads the text that a browser would show."""
-
-    def __init__(self, outline: _Outline) -> None:
-        super().__init__()
-        self._outline = outline
-        self._parts: list[str] = []
-        self._hidden = 0
-        self._preformatted = 0
-
-    def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a paragraph, a heading or a hidden part."""
-        if tag in _HIDDEN:
-            self._hidden += 1
-        elif tag == "br":
-            self._parts.append("\n")
-        elif tag in {"td", "th"}:
-            self._parts.append(" ")
-        elif not _INLINE.fullmatch(tag):
-            self.end_paragraph()
-        self._preformatted += tag == "pre"
-
-    def handle_endtag(self, tag: str) -> None:
-        """End it."""
-        if tag in _HIDDEN:
-            self._hidden = max(0, self._hidden - 1)
-        elif tag == "title":
-            self._outline.title = self._outline.title or " ".join("".join(self._parts).split())
-            self._parts.clear()
-        elif re.fullmatch("h[1-6]", tag):
-            name = "".join(self._parts)
-            self._parts.clear()
-            self._outline.begin(int(tag[1]), name)
-        elif not _INLINE.fullmatch(tag) and tag not in {"td", "th"}:
-            self.end_paragraph()
-        self._preformatted = max(0, self._preformatted - (tag == "pre"))
-
-    def handle_data(self, data: str) -> None:
-        """Keep text that is shown."""
-        if not self._hidden:
-            self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
-
-    def end_paragraph(self) -> None:
-        """Add the text that was read as a paragraph."""
-        self._outline.add("".join(self._parts).strip(" "))
-        self._parts.clear()

@@ -1,0 +1,89 @@
+"""Title, metadata and blocks of a document, as every reader gives them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from jobs.errors import BatchError
+
+#: The most paragraphs or rows of a document.
+MAX_BLOCKS = 200_000
+
+
+class RefusedDocumentError(BatchError):
+    """A document cannot be read. The same object is refused again."""
+
+
+class Block(NamedTuple):
+    """A paragraph, or a list, a table or a row, which counts as one."""
+
+    text: str
+    #: The headings above it, the outermost first.
+    headings: tuple[str, ...] = ()
+    #: No chunk has blocks of two sections.
+    section: int = 0
+    #: Metadata that only the chunks of this section have.
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    #: Lines that each piece of a block begins with, if it is longer than a chunk: a table's header,
+    #: the begin of a code fence with its language. The text begins with them too.
+    opening: str = ""
+    #: Lines that each piece ends with: the end of a code fence. The text ends with them too.
+    closing: str = ""
+
+
+class Chunk(NamedTuple):
+    """A piece of a document."""
+
+    text: str
+    headings: tuple[str, ...]
+    #: Without special tokens and prompt.
+    tokens: int
+    metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+class Document(NamedTuple):
+    """Title, metadata and blocks of an object."""
+
+    title: str
+    metadata: dict[str, Any]
+    blocks: list[Block]
+    #: Sentences on what was left out: rows that are broken, pages without text.
+    problems: tuple[str, ...] = ()
+
+
+class Outline:
+    """Blocks under headings, as they are read."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.blocks: list[Block] = []
+        self._headings: list[tuple[int, str]] = []
+        self._section = 0
+        self._empty = False
+
+    def add(self, text: str) -> None:
+        """Add a paragraph to the section."""
+        if text.strip():
+            names = tuple(name for _, name in self._headings)
+            self.blocks.append(Block(text.strip("\n"), names, self._section))
+            self._empty = False
+
+    def end_section(self) -> None:
+        """Keep a heading with nothing below it: it is text of the document."""
+        if self._empty:
+            self.add(self._headings[-1][1])
+
+    def begin(self, level: int, name: str) -> None:
+        """Begin a section."""
+        name = " ".join(name.split())
+        if not name:
+            return
+        if self._headings and self._headings[-1][0] >= level:
+            self.end_section()
+        while self._headings and self._headings[-1][0] >= level:
+            self._headings.pop()
+        if level == 1 and not self.title:
+            self.title = name
+        self._headings.append((level, name))
+        self._section += 1
+        self._empty = True
