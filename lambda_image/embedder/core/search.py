@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # see startup
 FORMAT_VERSION = 1
 #: The most entries that one search of a local index returns.
 MAX_RESULTS = 1000
+#: Between the headings of an entry's metadata.
+HEADING_SEPARATOR = " > "
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -36,6 +38,21 @@ class IndexMatch(NamedTuple):
     score: float
     id: str
     metadata: Mapping[str, Any] = _NONE
+
+
+def passage(text: str, headings: Any) -> str:
+    """Return what is embedded and reranked of an entry: its headings, an empty line, its text.
+
+    `headings` is the metadata of that name, which an index of other texts may use for another type.
+    The page of a PDF is where a text is, not what it is about.
+    """
+    if not text or not isinstance(headings, str):
+        return text
+    outer, _, innermost = headings.rpartition(HEADING_SEPARATOR)
+    name, _, number = innermost.partition(" ")
+    if name in ("page", "slide") and number.isdecimal():
+        headings = outer
+    return f"{headings}\n\n{text}" if headings else text
 
 
 class SearchIndex:

@@ -1,13 +1,14 @@
-"""Blocks to chunks: pieces at headings, paragraphs and sentences, measured in tokens."""
+"""Blocks to chunks: pieces at headings, paragraphs, lines and sentences, measured in tokens."""
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, groupby
 from typing import NamedTuple
 from zlib import crc32
 
 from embedder.core.errors import InvalidFieldError
+from embedder.core.search import HEADING_SEPARATOR, passage
 from embedder.core.tokenization import RequestTokenizer
 from jobs.documents.document import Block, Chunk
 
@@ -17,25 +18,62 @@ _LEAST_TOKENS = 8
 #: Bytes of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a
 #: vector.
 _MAX_BYTES = 16 * 1024
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*|\n+")
-#: Control characters, which JSON would write with six characters each.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+#: Characters of a chunk's headings.
+_MAX_HEADINGS = 512
+#: The end of a line, with the blank lines after it; the indentation belongs to the next line.
+_LINE_END = re.compile(r"(\n(?:[^\S\n]*\n)*)")
+_BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)+")
+#: The white space after a sentence; Chinese and Japanese ones have none.
+_SENTENCE_END = re.compile(
+    r"((?<=[.!?…।؟۔])\s+|(?<=[.!?…][\"'”’»)])\s+|(?<=[。！？])(?![。！？」』”’）])\s*"
+    r"|(?<=[。！？][」』”’）])\s*)"
+)
+_WHITE_SPACE = re.compile(r"\s+")
+#: Control characters, which JSON would write with six characters each. Two of them end lines.
+_CONTROL = dict.fromkeys([*range(9), *range(14, 32), 127]) | {11: "\n", 12: "\n"}
 
 
 class _Unit(NamedTuple):
+    """A text that is not divided between chunks: paragraph, line, sentence or a part of one."""
+
     text: str
     #: Its size in tokens, or in bytes where those are the tighter limit.
     weight: int
-    #: Text between it and the unit before it.
+    #: Text between it and the unit before it, as in the document.
     joint: str
+    #: Whether an overlap may have some of its lines or sentences.
+    is_paragraph: bool = False
+
+
+class _Group(NamedTuple):
+    """Paragraphs that may share chunks, or the units of one that is longer than a chunk."""
+
+    units: list[_Unit]
+    opening: str = ""
+    closing: str = ""
+    #: The weight of both.
+    weight: int = 0
+    is_cut: bool = False
+
+    def enclosed(self, text: str) -> str:
+        """Return a text between the opening and the closing."""
+        return "\n".join(filter(None, (self.opening, text, self.closing)))
 
 
 class Chunker:
     """Divides blocks into chunks for a model with this tokenizer and its limits.
 
-    A chunk has at most `tokens`, overlap included: by default 256, or what the model takes. It
-    starts with at most `overlap` tokens that the chunk before it ends with: by default 32, or half
-    of `tokens`. Sizes that the model does not take are an `InvalidFieldError`.
+    A chunk's text has at most `tokens`, overlap included: by default 256, or what the model takes.
+    It is embedded below its headings, which get up to a quarter of what the model takes, the
+    innermost first; the text gets what they leave. It starts with at most `overlap` tokens that the
+    chunk before it ends with: by default 32, or half of `tokens`. Sizes that the model does not
+    take are an `InvalidFieldError`.
+
+    A chunk is a slice of the document, with its lines and their indentation: no character but white
+    space is lost between two chunks. Only a line that is longer than a chunk is cut: after a
+    sentence, else at white space, else anywhere. Each piece of a block has its opening and its
+    closing lines, unless they are longer than half of a chunk, or a line fits one only without
+    them.
     """
 
     def __init__(
@@ -69,85 +107,221 @@ class Chunker:
             )
         #: What other chunks depend on.
         self.settings = (tokens, overlap)
-        self._encode = tokenizer.encode
-        self._tokens, self._overlap = tokens, overlap
+        self._tokenizer = tokenizer
+        self._prompt, self._room = prompt, room
+        self._model_tokens = limits.max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
         self._bytes = min(_MAX_BYTES, limits.max_characters)
 
-    def chunks(self, blocks: Iterable[Block]) -> Iterator[Chunk]:
+    def chunks(self, blocks: Iterable[Block], *, title: str = "") -> Iterator[Chunk]:
         """Yield the chunks of a document, in its order.
 
-        A change moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
+        A `title` is the outermost of the headings, unless it is among them. A change of the
+        document moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
         shares none with others.
         """
-        for _, section in groupby(blocks, key=lambda block: block.section):
-            groups: list[list[_Unit]] = [[]]
-            for block in section:  # all of a section have its headings
-                units = list(self._units(block.text))
-                if len(units) > 1:
-                    groups += [units, []]
-                else:
-                    groups[-1] += units
-            for text in (text for units in groups for text in self._packed(units)):
-                tokens = len(self._encode(text))
-                if tokens:
-                    yield Chunk(text, block.headings, tokens, block.metadata)
+        unknown = self._tokenizer.unknown
+        above: tuple[str, ...] = ()
+        packer = self._packer(above)
+        for _, blocks_of_section in groupby(blocks, key=lambda block: block.section):
+            section = list(blocks_of_section)  # all have its headings and its metadata
+            headings = section[0].headings
+            if title and title not in headings:
+                headings = (title, *headings)
+            if headings != above:
+                packer, above = self._packer(headings), headings
+            for group in packer.groups(section):
+                piece = 0
+                for text, ids in packer.packed(group):
+                    if ids:
+                        piece += group.is_cut
+                        yield Chunk(
+                            text,
+                            packer.headings,
+                            len(ids),
+                            section[0].metadata,
+                            unknown=0 if unknown is None else ids.count(unknown),
+                            piece=piece,
+                        )
 
-    def _packed(self, units: list[_Unit]) -> Iterator[str]:
-        pending, overlap = deque(_parts(units, self._tokens - self._overlap)), ""
+    def _packer(self, headings: tuple[str, ...]) -> "_Packer":
+        """Return what packs texts below these headings, or below the innermost that fit."""
+        encode = self._tokenizer.encode
+        while headings:
+            # The text makes a difference to tokenizers of bytes, which join white space.
+            front = self._prompt + passage("a", HEADING_SEPARATOR.join(headings)).removesuffix("a")
+            tokens = len(encode(front + "a")) - len(encode(self._prompt + "a"))
+            size = len(front.encode())
+            fits = tokens <= self._room // 4 and size <= self._bytes // 4
+            if fits and len(HEADING_SEPARATOR.join(headings)) <= _MAX_HEADINGS:
+                break
+            # Of the innermost one, the begin.
+            shorter = headings[0][: len(headings[0]) * 3 // 4].rstrip()
+            headings = headings[1:] or tuple(filter(None, [shorter]))
+        else:
+            front, tokens, size = self._prompt, 0, 0
+        limit = min(self.settings[0], self._room - tokens)
+        return _Packer(
+            headings,
+            front,
+            encode=encode,
+            tokens=limit,
+            overlap=min(self.settings[1], limit // 2),
+            model_tokens=self._model_tokens,
+            size=self._bytes - size,
+        )
+
+
+class _Packer:
+    """Packs texts of up to `tokens` tokens and `size` bytes, which are embedded after `front`.
+
+    Together, they have up to `model_tokens`.
+    """
+
+    def __init__(
+        self,
+        headings: tuple[str, ...],
+        front: str,
+        *,
+        encode: Callable[[str], list[int]],
+        tokens: int,
+        overlap: int,
+        model_tokens: int,
+        size: int,
+    ) -> None:
+        self.headings, self._front, self._encode = headings, front, encode
+        self._tokens, self._overlap, self._model_tokens = tokens, overlap, model_tokens
+        self._size = size
+
+    def groups(self, blocks: Iterable[Block]) -> Iterator[_Group]:
+        """Yield the groups of a section's blocks, no two of which share a chunk."""
+        shared: list[_Unit] = []
+        for block in blocks:
+            text, opening, closing = (_stripped(text) for text in block[:1] + block[-2:])
+            weight = self._weight(text)
+            if weight > self._tokens:
+                if shared:
+                    yield _Group(shared)
+                    shared = []
+                yield self._cut(text, opening, closing)
+            elif text:
+                shared.append(_Unit(text, weight, "\n\n", not (opening or closing)))
+        if shared:
+            yield _Group(shared)
+
+    def packed(self, group: _Group) -> Iterator[tuple[str, list[int]]]:
+        """Yield the texts of the chunks of a group, and their tokens."""
+        room = self._tokens - self._overlap - group.weight
+        pending, overlap = deque(_parts(group.units, room)), ""
         while pending:
-            chunk = pending.popleft()
-            text = _joined(overlap, chunk)
-            if overlap and self._weight(text) > self._tokens:
-                text = _joined("", chunk)
-            if len(chunk) > 1 and self._weight(text) > self._tokens:
+            units = pending.popleft()
+            text = _joined(units)
+            candidates = [group.enclosed(text)]
+            if overlap:
+                candidates.insert(0, group.enclosed(overlap + units[0].joint + text))
+            if len(units) == 1:
+                candidates.append(text)
+            for candidate in candidates:
+                ids = self._encode(candidate)
+                if len(candidate) < 2 or self._fits(candidate, ids):
+                    yield candidate, ids
+                    overlap = self._tail(units)
+                    break
+            else:
                 # The whole has more tokens than its parts together.
-                half = len(chunk) // 2
-                pending.extendleft([chunk[half:], chunk[:half]])
-                continue
-            yield text
-            overlap = self._tail(chunk)
+                pieces = units if len(units) > 1 else [*self._halves(*units[0][::2])]
+                half = len(pieces) // 2
+                pending.extendleft([pieces[half:], pieces[:half]])
+
+    def _cut(self, text: str, opening: str, closing: str) -> _Group:
+        weight = self._weight(f"{opening}\n{closing}") if opening or closing else 0
+        if weight > self._tokens // 2:
+            opening, closing, weight = "", "", 0
+        inner = _stripped(text.removeprefix(opening).removesuffix(closing))
+        units = [
+            unit
+            for line, joint in _divided(_LINE_END, inner, "\n")
+            for unit in self._units(line, joint, _SENTENCE_END)
+        ]
+        return _Group(units, opening, closing, weight, is_cut=True)
+
+    def _units(self, text: str, joint: str, end: re.Pattern[str] | None = None) -> Iterator[_Unit]:
+        """Yield a text, or its sentences if these end so, or parts of them, so that each fits."""
+        weight = self._weight(joint + text)  # tokenizers of bytes count white space
+        if weight > self._tokens:
+            weight = self._weight(text)
+        if weight <= self._tokens or len(text) < 2:
+            yield _Unit(text, weight, joint)
+        elif end:
+            for sentence, white_space in _divided(end, text, joint):
+                yield from self._units(sentence, white_space)
+        else:
+            yield from self._halves(text, joint)
+
+    def _halves(self, text: str, joint: str) -> Iterator[_Unit]:
+        """Yield the units of a text's halves, divided at white space if it has any."""
+        middle = len(text) // 2
+        after = _WHITE_SPACE.search(text, middle)
+        start, stop = after.span() if after else (middle, middle)
+        if after is None and len(words := text.rsplit(None, 1)) == 2:
+            start, stop = len(words[0]), len(text) - len(words[1])
+        begin = text[:start].rstrip()
+        if begin:
+            yield from self._units(begin, joint)
+        yield from self._units(text[stop:], text[len(begin) : stop] if begin else joint)
 
     def _tail(self, units: list[_Unit]) -> str:
-        """Return the last sentences of a chunk that fit the overlap, but never a whole chunk."""
-        tail = ""
+        """Return the last lines or sentences that fit the overlap, but never a whole chunk."""
+        tail = joint = ""
         for unit in reversed(units[1:] if self._overlap else []):
-            for sentence in reversed(_SENTENCE.split(unit.text)):
-                longer = f"{sentence} {tail}".strip()
+            pieces = [(unit.text, unit.joint)]
+            if unit.is_paragraph:
+                end = _LINE_END if "\n" in unit.text else _SENTENCE_END
+                pieces = list(_divided(end, unit.text, unit.joint))
+            for piece, own_joint in reversed(pieces):
+                longer = piece + joint + tail
                 if self._weight(longer) > self._overlap:
                     return tail
-                tail = longer
+                tail, joint = longer, own_joint
         return tail
 
-    def _units(self, text: str) -> Iterator[_Unit]:
-        """Yield a paragraph, or its sentences, or parts of those, each of which fits a chunk."""
-        text = _CONTROL.sub("", text).strip()
-        weight = self._weight(text)
-        if weight <= self._tokens:
-            if text:
-                yield _Unit(text, weight, "\n\n")
-            return
-        joint = "\n\n"
-        for sentence in filter(None, _SENTENCE.split(text)):
-            for piece in self._pieces(sentence):
-                yield _Unit(piece, self._weight(piece), joint)
-                joint = " "
-
-    def _pieces(self, text: str) -> Iterator[str]:
-        text = text.strip()
-        if self._weight(text) <= self._tokens or len(text) < 2:
-            if text:
-                yield text
-            return
-        middle = len(text) // 2
-        space = text.rfind(" ", middle // 2, middle) + 1 or middle
-        yield from self._pieces(text[:space])
-        yield from self._pieces(text[space:])
+    def _fits(self, text: str, ids: list[int]) -> bool:
+        return (
+            len(ids) <= self._tokens
+            and len(text.encode()) <= self._size
+            and not (self._front and len(self._encode(self._front + text)) > self._model_tokens)
+        )
 
     def _weight(self, text: str) -> int:
         size = len(text.encode())
-        in_bytes = -(-size * self._tokens // self._bytes)
+        in_bytes = -(-size * self._tokens // self._size)
         # A text that is too long anyway is not tokenized.
-        return in_bytes if size > self._bytes else max(in_bytes, len(self._encode(text)))
+        return in_bytes if size > self._size else max(in_bytes, len(self._encode(text)))
+
+
+def _stripped(text: str) -> str:
+    """Return a text without blank lines at its ends, and with the indentation of its first line."""
+    text = text.translate(_CONTROL).rstrip()
+    blank = _BLANK_LINES.match(text)
+    return text[blank.end() :] if blank else text
+
+
+def _divided(end: re.Pattern[str], text: str, joint: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines or sentences of a text, each with the white space before it.
+
+    `joint` is that before the first one.
+    """
+    between = [joint, *end.split(text)]
+    joint = ""
+    for before, piece in zip(between[::2], between[1::2], strict=True):
+        joint += before
+        if piece:
+            stripped = piece.rstrip()
+            yield stripped, joint
+            joint = piece[len(stripped) :]
+
+
+def _joined(units: list[_Unit]) -> str:
+    return units[0].text + "".join(unit.joint + unit.text for unit in units[1:])
 
 
 def _parts(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
@@ -189,8 +363,3 @@ def _evenly(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
     stop = min(range(1, len(units)), key=lambda place: abs(ends[place - 1] - middle))
     yield from _evenly(units[:stop], room)
     yield from _evenly(units[stop:], room)
-
-
-def _joined(overlap: str, units: list[_Unit]) -> str:
-    text = "".join(unit.joint + unit.text for unit in units).strip()
-    return f"{overlap}\n\n{text}" if overlap else text

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from embedder.core.search import HEADING_SEPARATOR
 from jobs.documents.chunking import Chunker
 from jobs.documents.document import RefusedDocumentError
 from jobs.documents.reader import read_document
@@ -20,7 +21,6 @@ from jobs.storage import Folder
 #: Bytes of an object.
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_CHUNKS = 10_000
-_MAX_HEADINGS = 512
 
 
 def read_chunks(
@@ -57,7 +57,7 @@ def read_chunks(
         if "/" in key:
             metadata["tenant"] = key.partition("/")[0]
         if chunk.headings:
-            metadata["headings"] = " > ".join(chunk.headings)[:_MAX_HEADINGS]
+            metadata["headings"] = HEADING_SEPARATOR.join(chunk.headings)
         problem = metadata_problem(metadata, non_filterable=non_filterable)
         if problem:
             raise RefusedDocumentError(f"chunk {len(chunks) + 1} has {problem}")

@@ -35,10 +35,15 @@ class Chunk(NamedTuple):
     """A piece of a document."""
 
     text: str
+    #: Those that are embedded with the text, the outermost first.
     headings: tuple[str, ...]
-    #: Without special tokens and prompt.
+    #: Of the text, without special tokens, prompt and headings.
     tokens: int
     metadata: Mapping[str, Any] = MappingProxyType({})
+    #: How many of the tokens stand for text that the model's vocabulary lacks.
+    unknown: int = 0
+    #: Its number among the chunks of a block that is longer than one, from 1; 0 for whole blocks.
+    piece: int = 0
 
 
 class Document(NamedTuple):

@@ -1,10 +1,13 @@
-"""Blocks to chunks: sizes, overlap, and what a change moves."""
+"""Blocks to chunks: sizes, lines, overlap, and what a change moves."""
 
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from embedder.core.engine import Engine
+from embedder.core.search import passage
 from jobs.documents.chunking import Chunker
 from jobs.documents.document import Block
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
@@ -12,9 +15,9 @@ from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 TOKENS = 60
 
 
-def make_chunker(overlap: int) -> Chunker:
+def make_chunker(overlap: int, tokens: int = TOKENS) -> Chunker:
     engine = Engine(manifest_of(max_tokens=128), WordTokenizer(), HashSession())
-    return Chunker(engine.request_tokenizer, tokens=TOKENS, overlap=overlap)
+    return Chunker(engine.request_tokenizer, tokens=tokens, overlap=overlap)
 
 
 def paragraph(rng: random.Random, words: int) -> str:
@@ -45,16 +48,134 @@ def test_a_changed_paragraph_changes_three_chunks_at_most(longest):
 
 
 @pytest.mark.parametrize("longest", [1, 30, 150])
-def test_chunks_fit_and_have_the_whole_text(longest):
-    """In its order; with overlap, each begins with some of the one before it."""
+def test_chunks_are_well_filled_and_overlap_by_some_tokens(longest):
+    """Half full on average: a vector costs the same for any length."""
     rng = random.Random(longest)
     texts = [paragraph(rng, rng.randint(1, longest)) for _ in range(4000 // longest)]
     chunks = list(make_chunker(0).chunks(map(Block, texts)))
-    assert " ".join(chunk.text for chunk in chunks).split() == " ".join(texts).split()
-    assert max(chunk.tokens for chunk in chunks) <= TOKENS
-    # Half full on average: a vector costs the same for any length.
     assert sum(chunk.tokens for chunk in chunks) / len(chunks) >= TOKENS / 2
     overlapping = list(make_chunker(20).chunks(map(Block, texts)))
-    assert max(chunk.tokens for chunk in overlapping) <= TOKENS
     repeated = sum(chunk.tokens for chunk in overlapping) - sum(chunk.tokens for chunk in chunks)
     assert 0 < repeated <= 20 * len(overlapping)
+
+
+class LetterTokenizer(WordTokenizer):
+    """A tokenizer with a token for each four letters of a word."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return their ids."""
+        quarters = [
+            word[start : start + 4] for word in text.split() for start in range(0, len(word), 4)
+        ]
+        return super().encode(" ".join(quarters))
+
+
+#: Texts with long and short lines, sentences of several scripts, indentation and blank lines.
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from([" ", "\n", "\n", "\n \n", "\n    ", "\t", ". ", '." ', "。", "」", "\f"]),
+        st.text("ab漢é\U0001f600", min_size=1, max_size=12),
+        st.integers(1, 300).map(lambda number: "x" * number),
+    ),
+    max_size=100,
+).map(lambda pieces: f"a{''.join(pieces)}b".replace("\f", "\n"))
+
+
+@settings(deadline=None)
+@given(
+    blocks=st.lists(TEXTS, min_size=1, max_size=4),
+    headings=st.lists(TEXTS, max_size=3).map(
+        lambda names: tuple(map(" ".join, map(str.split, names)))
+    ),
+    tokens=st.integers(8, 126),
+    overlaps=st.booleans(),
+)
+def test_a_chunk_is_a_slice_of_the_document_that_fits_with_its_headings(
+    blocks, headings, tokens, overlaps
+):
+    """No character but white space is lost, and no line that fits a chunk is cut."""
+    tokenizer = LetterTokenizer()
+    engine = Engine(manifest_of(max_tokens=128), tokenizer, HashSession())
+    overlap = tokens // 2 if overlaps else 0
+    chunker = Chunker(engine.request_tokenizer, tokens=tokens, overlap=overlap)
+    source, end = "\n\n".join(blocks), 0
+    for chunk in chunker.chunks(Block(text, headings) for text in blocks):
+        embedded = passage(chunk.text, " > ".join(chunk.headings))
+        assert chunk.tokens == len(tokenizer.encode(chunk.text)) <= tokens
+        assert len(tokenizer.encode(embedded)) <= 126
+        assert not headings or headings[-1].startswith(chunk.headings[-1])
+        assert chunk.text in source
+        if overlaps:
+            continue
+        start = source.index(chunk.text, end)
+        assert not source[end:start].strip()
+        end = start + len(chunk.text)
+        line = source[source.rfind("\n", 0, end) + 1 :].partition("\n")[0]
+        at_end = not source[end:].partition("\n")[0].strip()
+        assert at_end or headings or len(tokenizer.encode(line)) > tokens
+    assert overlaps or not source[end:].strip()
+
+
+FENCE = {"opening": "```python", "closing": "```"}
+TABLE = "| a | b |\n|---|---|"
+#: A row that has as many tokens as a chunk.
+ROW = f"| {'long ' * 18}|"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "tokens", "chunks"),
+    [
+        (
+            "def f(a):\n    if a:\n        return 'A. B. C'\n\n    return 1 2 3 4\n# end. of it.",
+            {},
+            8,
+            [
+                "def f(a):\n    if a:",
+                "        return 'A. B. C'",
+                "    return 1 2 3 4",
+                "# end. of it.",
+            ],
+        ),
+        (
+            "one two. three four five. six seven! 'eight nine ten.' And others",
+            {},
+            10,
+            ["one two. three four five. six seven!", "'eight nine ten.' And others"],
+        ),
+        (
+            f"{'一' * 15}。「{'二' * 13}。」{'三' * 15}？{'四' * 15}",
+            {},
+            8,
+            [f"{'一' * 15}。「{'二' * 13}。」", f"{'三' * 15}？{'四' * 15}"],
+        ),
+        ("x" * 50, {}, 8, ["x" * 25] * 2),
+        (f"a {'x' * 32} b", {}, 8, ["a", "x" * 32, "b"]),
+        (
+            "```python\na b c d\n  e f g\n\nh i j k\n```",
+            FENCE,
+            12,
+            ["```python\na b c d\n```", "```python\n  e f g\n\nh i j k\n```"],
+        ),
+        # A row that fits a chunk without the header is not cut.
+        (
+            "\n".join([TABLE, "| 1 | 2 |", "| 3 | 4 |", ROW, "| 5 | 6 |"]),
+            {"opening": TABLE},
+            20,
+            [f"{TABLE}\n| 1 | 2 |\n| 3 | 4 |", ROW, f"{TABLE}\n| 5 | 6 |"],
+        ),
+        # A header that is longer than half of a chunk is not repeated.
+        (
+            "\n".join([TABLE, "| 1 | 2 |", "| 3 | 4 |"]),
+            {"opening": TABLE},
+            12,
+            [TABLE, "| 1 | 2 |\n| 3 | 4 |"],
+        ),
+    ],
+)
+def test_each_piece_of_a_block_has_its_lines(text, lines, tokens, chunks):
+    """Code its fence and its indentation, a table its header, and a sentence its white space."""
+    engine = Engine(manifest_of(max_tokens=128), LetterTokenizer(), HashSession())
+    chunker = Chunker(engine.request_tokenizer, tokens=tokens, overlap=0)
+    made = list(chunker.chunks([Block("before"), Block(text, **lines), Block("after")]))
+    assert [chunk.text for chunk in made] == ["before", *chunks, "after"]
+    assert [chunk.piece for chunk in made] == [0, *range(1, len(chunks) + 1), 0]
