@@ -22,7 +22,6 @@ from typing import NoReturn
 #: The modules that can be run, with what each does.
 PROGRAMS = {
     "embedder.server": "serves a model as a long-lived HTTP server",
-    "embedder.server.new_key": "makes an API key of the server",
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
 }

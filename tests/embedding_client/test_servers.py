@@ -1,7 +1,6 @@
 """The client and the command with the kit's own server: with keys, without keys, without TLS."""
 
 import asyncio
-import hashlib
 import json
 import subprocess
 import sys
@@ -9,8 +8,6 @@ import sys
 import httpx2
 import pytest
 
-from embedder.server.app import Additions
-from embedder.server.keys import Keys
 from embedding_client import (
     ApiKeyAuth,
     AsyncEmbeddingClient,
@@ -22,6 +19,7 @@ from embedding_client import (
 )
 from embedding_client.langchain import FunctionUrlEmbeddings
 from embedding_client.llamaindex import FunctionUrlEmbedding
+from tests.embedder.server.running import keys_of
 from tests.embedder.server.running import running as running_server
 from tests.embedding_client.answers import asynchronously, embedded
 
@@ -34,9 +32,7 @@ PLAIN = "http://embeddings.example.com:8080"
 @pytest.fixture(scope="module")
 def keyed():
     """Serve a small model to callers with the key `secret`."""
-    line = f"team:{hashlib.sha256(b'secret').hexdigest()}"
-    additions = Additions(keys=Keys(lambda: line, source="KEYS"))
-    with running_server(additions=additions, host=HOST) as server:
+    with running_server(keys=keys_of("secret"), host=HOST) as server:
         yield server.url
 
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from embedder.core import errors
 from embedder.core.errors import fault
@@ -20,20 +20,20 @@ from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord
+from embedder.server.keys import Keys
+from embedder.server.metrics import Metrics
 from embedder.server.options import ServerOptions
 from embedder.server.queue import BatchingSession, ClientGoneError
 from embedder.server.server_request import ServerLog, ServerRequest
 
-if TYPE_CHECKING:  # What is off is not imported.
-    from embedder.server.keys import Keys
-    from embedder.server.metrics import Metrics
+if TYPE_CHECKING:  # It takes a good part of a start, and is imported only if it is on.
     from embedder.server.traces import Tracer
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Load balancers and orchestrators ask these. `/health` is the router's own path.
-STATUS_PATHS = ("/live", "/ping", "/ready")
+STATUS_PATHS = ("/live", "/ready")
 METRICS_PATH = "/metrics"
 #: The most bytes of a key's bodies in memory: they come faster than they are answered.
 _BODY_BYTES = 4 * MAX_REQUEST_BYTES
@@ -43,20 +43,17 @@ _SMALL_BODY_BYTES = 6 * 256
 _THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
 _PUBLIC_PATH = "/health"
+#: The longest time of a body on its way.
+_BODY_SECONDS = 30.0
 #: nginx's status for a client that closed the connection; only the log and the metrics see it.
 _CLIENT_GONE = 499
 
 
-class Additions(NamedTuple):
-    """Additions around a request; None is off, and costs a request nothing."""
-
-    keys: "Keys | None" = None
-    metrics: "Metrics | None" = None
-    tracer: "Tracer | None" = None
-
-
 class App:
-    """Answers requests, with the session of the router's engine and the router's telemetry."""
+    """Answers requests, with the session of the router's engine and the router's telemetry.
+
+    Without `keys` everyone may call; `tracer` is None if traces are off.
+    """
 
     def __init__(
         self,
@@ -65,10 +62,14 @@ class App:
         queue: BatchingSession,
         log: ServerLog,
         options: ServerOptions,
-        additions: Additions,
+        keys: Keys | None = None,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self._router, self._queue, self._log = router, queue, log
-        self._options, self._additions = options, additions
+        self._options, self._keys = options, keys
+        self._metrics = Metrics(queue)
+        queue.observe = self._metrics.observe_run
+        self.tracer = tracer
         #: Whether the server is about to stop: load balancers learn it from `/ready`.
         self.draining = False
         # One thread for each request: it tokenizes, waits for the model, and renders.
@@ -79,45 +80,29 @@ class App:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
-        method, path, headers = scope["method"], scope["path"], _headers(scope["headers"])
-        response = self._answer_about_itself(method, path, headers)
-        if response is not None:
-            await self._send(send, response)
-            return
-        request_id = usable_id(headers.get("x-request-id")) or new_request_id()
-        await self._respond(ServerRequest(request_id, method, path, headers), receive, send)
-
-    @property
-    def tracer(self) -> "Tracer | None":
-        """Traces, if they are on; its span has to be around the application."""
-        return self._additions.tracer
+        path, headers = scope["path"], _headers(scope["headers"])
+        if path in STATUS_PATHS:
+            await self._send(send, self._state(path))
+        elif path == METRICS_PATH:
+            await self._send(send, self._render_metrics(headers))
+        else:
+            request_id = usable_id(headers.get("x-request-id")) or new_request_id()
+            request = ServerRequest(request_id, scope["method"], path, headers)
+            await self._respond(request, receive, send)
 
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer_about_itself(
-        self, method: str, path: str, headers: Mapping[str, str]
-    ) -> Response | None:
-        """Answer what is no request to the router: the state of the server, and its metrics."""
-        metrics = self._additions.metrics if path == METRICS_PATH else None
-        if metrics is None and path not in STATUS_PATHS:
-            return None
-        if method not in {"GET", "HEAD"}:
-            allow = {"allow": "GET, HEAD"}
-            return json_response({"status": "wrong method"}, status=405, headers=allow)
-        response = self._state(path) if metrics is None else self._metrics(metrics, headers)
-        return response._replace(body=b"") if method == "HEAD" else response
-
-    def _metrics(self, metrics: "Metrics", headers: Mapping[str, str]) -> Response:
-        keys = self._additions.keys
+    def _render_metrics(self, headers: Mapping[str, str]) -> Response:
+        """Return the metrics, to callers with a key: they name all callers."""
         try:
-            if self._options.metrics_key and keys is not None:
-                keys.authenticate(headers)
+            if self._keys is not None:
+                self._keys.authenticate(headers)
         except errors.UnauthorizedError as error:
             record = RequestRecord(new_request_id())
             return self._router.error_response(error, record, path=METRICS_PATH)
-        body, content_type = metrics.render()
+        body, content_type = self._metrics.render()
         return Response(200, body, {"content-type": content_type})
 
     def _state(self, path: str) -> Response:
@@ -149,14 +134,13 @@ class App:
             self.tracer.describe(request, self._log.fields(request))
         if not request.cancelled:
             await self._send(send, response)
-        if self._additions.metrics is not None:
-            self._additions.metrics.observe(request)
+        self._metrics.observe(request)
         self._log.finish(request)
 
     async def _answer(self, request: ServerRequest, receive: Receive) -> Response:
         """Return the router's response; what is raised becomes one, too."""
-        if self._additions.keys is not None and request.path != _PUBLIC_PATH:
-            request.ticket.key = self._additions.keys.authenticate(request.headers)
+        if self._keys is not None and request.path != _PUBLIC_PATH:
+            request.ticket.key = self._keys.authenticate(request.headers)
         # The parser has checked that it is a number; uvicorn drops what is not read.
         declared = int(request.headers.get("content-length", "0"))
         if declared > MAX_REQUEST_BYTES:
@@ -208,7 +192,7 @@ class App:
         pieces: list[bytes] = []
         incomplete = True
         try:
-            async with asyncio.timeout(self._options.body_timeout):
+            async with asyncio.timeout(_BODY_SECONDS):
                 while incomplete:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -220,7 +204,7 @@ class App:
                     pieces.append(piece)
         except TimeoutError:
             raise errors.SlowBodyError(
-                f"The body was not there after {self._options.body_timeout:g} s.",
+                f"The body was not there after {_BODY_SECONDS:g} s.",
                 headers={"connection": "close"},
             ) from None
         return b"".join(pieces)

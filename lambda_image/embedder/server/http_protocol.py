@@ -23,6 +23,8 @@ from uvicorn.server import Server
 
 from embedder.http.status_phrases import PHRASES
 
+#: The longest time of a request's headers on their way.
+_HEAD_SECONDS = 10.0
 #: The most bytes of a request line with its headers, of trailers, or around a chunk.
 _HEAD_BYTES = 16 << 10
 #: Requests that wait on a connection for the answers to those before them.
@@ -38,14 +40,12 @@ _REFUSAL = (
 STATUS_LINE.update({n: b"HTTP/1.1 %d %s\r\n" % (n, text.encode()) for n, text in PHRASES.items()})
 
 
-def http_config(
-    app: Callable[..., Awaitable[None]], *, header_timeout: float = 10.0, keep_alive: int = 75
-) -> Config:
-    """Return uvicorn's settings for an ASGI application; both times are seconds."""
+def http_config(app: Callable[..., Awaitable[None]], *, keep_alive: int = 75) -> Config:
+    """Return uvicorn's settings for an ASGI application that keeps idle connections so long."""
     return Config(
         app,
         interface="asgi3",
-        http=type("Connection", (_Connection,), {"header_timeout": header_timeout}),
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -65,7 +65,6 @@ def plain_server(app: Callable[..., Awaitable[None]]) -> Server:
 class _Connection(HttpToolsProtocol):
     """A connection with bounds for what a client may send or leave half done."""
 
-    header_timeout: float
     _header_timer: asyncio.TimerHandle | None = None
     #: Bytes since the last headers, piece of a body or end of a request.
     _unfinished = 0
@@ -141,7 +140,7 @@ class _Connection(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def _await_headers(self) -> None:
-        self._header_timer = self.loop.call_later(self.header_timeout, self.transport.abort)
+        self._header_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
 
     def _have_headers(self) -> None:
         if self._header_timer is not None:

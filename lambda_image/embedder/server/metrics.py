@@ -5,14 +5,12 @@ labels, units and buckets, so that its dashboards work. Read from its source,
 github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07): lib.rs, prometheus.rs and
 http/server.rs in router/src; infer.rs, queue.rs and tokenization.rs in core/src.
 
-What differs: the durations of a request are its own, where TEI has the mean of its inputs; the
-durations of a text are of those that the model ran, and not of repetitions and cached ones;
-`method` is `batch` for more than one text, where TEI's is `batch` for a list of one, too;
-`te_queue_size` counts the runs of the model that wait, each with one or more texts. TEI's
-`te_predict_*` are of classifiers, which are not served here.
+What differs: the durations of a request are its own, where TEI has the mean of its inputs, and has
+those of each text as well; `method` is `batch` for more than one text, where TEI's is `batch` for a
+list of one, too; `te_queue_size` counts the runs of the model that wait, each with one or more
+texts. TEI's `te_predict_*` are of classifiers, which are not served here.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 from prometheus_client import (
@@ -78,8 +76,19 @@ class Metrics:
         self._failure = counter("te_request_failure", "Failed requests.", ["err"])
         self._texts = counter("te_embed_count", "Texts to embed.")
         self._embedded = counter("te_embed_success", "Embedded texts.")
-        self._durations = _durations("request", "an answered request", registry)
-        self._text_durations = _durations("embed", "a text that the model ran", registry)
+        self._durations = [
+            histogram(
+                f"te_request{stage}_duration",
+                f"Seconds of an answered request: {stage_name}.",
+                buckets=_SECONDS,
+            )
+            for stage, stage_name in (
+                ("", "all"),
+                ("_tokenization", "tokenization"),
+                ("_queue", "waiting for the model"),
+                ("_inference", "the model"),
+            )
+        ]
         self._input_length = histogram(
             "te_request_input_length", "Tokens of a text.", buckets=_INPUT_TOKENS
         )
@@ -123,19 +132,13 @@ class Metrics:
             self._failure.labels(_FAILURES.get(record.error, "validation")).inc()
         else:
             self._success.labels(method).inc()
-            self._observe_embeddings(request)
-
-    def _observe_embeddings(self, request: ServerRequest) -> None:
-        self._embedded.inc(len(request.tokens))
-        tokenization, inference, queue = request.timings
-        _observe(self._durations, (request.seconds, tokenization, queue, inference))
-        entered = request.ticket.entered
-        for run in request.ticket.runs:
-            stages = (tokenization, run.began - entered, run.ended - run.began)
-            for _ in range(run.texts):
-                _observe(self._text_durations, (sum(stages), *stages))
-        for tokens in request.tokens:
-            self._input_length.observe(tokens)
+            self._embedded.inc(len(request.tokens))
+            tokenization, inference, queue = request.timings
+            stages = (request.seconds, tokenization, queue, inference)
+            for duration, seconds in zip(self._durations, stages, strict=True):
+                duration.observe(seconds)
+            for tokens in request.tokens:
+                self._input_length.observe(tokens)
 
     def observe_run(self, texts: int, tokens: int) -> None:
         """Count a run of the model; may be called in any thread."""
@@ -149,25 +152,3 @@ class Metrics:
         for name in _TEI_COUNTERS:
             text = text.replace(f"{name}_total".encode(), name.encode())
         return text, CONTENT_TYPE_PLAIN_0_0_4
-
-
-def _durations(of: str, meaning: str, registry: CollectorRegistry) -> list[Histogram]:
-    return [
-        Histogram(
-            f"te_{of}{stage}_duration",
-            f"Seconds of {meaning}: {stage_name}.",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        for stage, stage_name in (
-            ("", "all"),
-            ("_tokenization", "tokenization"),
-            ("_queue", "waiting for the model"),
-            ("_inference", "the model"),
-        )
-    ]
-
-
-def _observe(histograms: Sequence[Histogram], seconds: Sequence[float]) -> None:
-    for histogram, value in zip(histograms, seconds, strict=True):
-        histogram.observe(value)

@@ -1,7 +1,7 @@
 """The server's options: flags, or environment variables, parsed once into one value.
 
-Each field of `ServerOptions` is a flag: `max_queue_tokens` is `--max-queue-tokens`, and the
-variable EMBEDDING_SERVER_MAX_QUEUE_TOKENS. A flag wins over its variable.
+A field of `ServerOptions` with a help text is a flag: `max_queue_seconds` is `--max-queue-seconds`,
+and the variable EMBEDDING_SERVER_MAX_QUEUE_SECONDS. A flag wins over its variable.
 """
 
 import argparse
@@ -13,13 +13,7 @@ from typing import Any, Final, NoReturn
 from embedder.core.errors import SettingsError
 
 PREFIX: Final = "EMBEDDING_SERVER_"
-#: The default of `max_queue_tokens`, for one worker.
-QUEUE_TOKENS_PER_WORKER: Final = 64 * 256
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-#: These have another variable than the flag's.
-_VARIABLES = {"otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT"}
-#: Not a flag: the command line of a process is there for all to read.
-_SECRET = "keys"  # noqa: S105 - a field's name
 
 
 def _flag(
@@ -42,8 +36,6 @@ class ServerOptions:
         75,
         minimum=1,
     )
-    header_timeout: float = _flag("Seconds for a request's headers to arrive.", 10.0, minimum=0.001)
-    body_timeout: float = _flag("Seconds for a request's body to arrive.", 30.0, minimum=0.001)
     workers: int | None = _flag(
         "Threads that run the model. Default: the cores that the container may use.",
         None,
@@ -53,13 +45,6 @@ class ServerOptions:
     )
     max_batch_tokens: int = _flag(
         "Most tokens that are run together, padding included.", 256, minimum=1
-    )
-    max_queue_tokens: int | None = _flag(
-        "Tokens of a key that may wait, padding included; while as many wait, its requests get "
-        "429. Default: 16384 for each worker.",
-        None,
-        int,
-        minimum=1,
     )
     max_queue_seconds: float = _flag(
         "Seconds of a key's work that may wait, as measured; while as much waits, its requests get "
@@ -77,23 +62,13 @@ class ServerOptions:
         "Seconds after which a request that is not done gets 503.", 30.0, minimum=0.001
     )
     keys_file: str | None = _flag(
-        "File with a line name:sha256 for each API key, as `embedding-kit embedder.server.new_key` "
-        f"prints it. A change is read without a restart. The variable {PREFIX}KEYS may have the "
+        f"File with a line name:sha256 for each API key. The variable {PREFIX}KEYS may have the "
         "lines themselves instead.",
         None,
         str,
     )
-    keys: str | None = dataclasses.field(default=None, repr=False, metadata={"type": str})
     no_keys: bool = _flag(
         "Answer everyone who reaches the port. Without keys this is required.", False
-    )
-    no_metrics: bool = _flag("Serve no metrics at /metrics.", False)
-    metrics_key: bool = _flag("Ask for an API key at /metrics, too.", False)
-    otlp_endpoint: str | None = _flag(
-        "Send traces to this OpenTelemetry collector by OTLP over HTTP, such as "
-        "http://127.0.0.1:4318. Default: no traces.",
-        None,
-        str,
     )
     drain_accept: float = _flag(
         "Seconds after SIGTERM in which new requests are still answered, while /ready says 503 and "
@@ -104,6 +79,10 @@ class ServerOptions:
         "Seconds from SIGTERM to the end at most; what is not done a second before it gets 503.",
         25.0,
     )
+    #: No flag, as the command line of a process is there for all to read.
+    keys: str | None = dataclasses.field(default=None, repr=False)
+    #: OpenTelemetry's own variable: its SDK reads it, too.
+    otlp_endpoint: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,29 +95,33 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerOptions
 
     A `SettingsError` names both the flag and the variable that are unknown or have a bad value.
     """
-    fields = dataclasses.fields(ServerOptions)
-    variables = {
-        field.name: _VARIABLES.get(field.name, PREFIX + field.name.upper()) for field in fields
+    flags = {
+        PREFIX + field.name.upper(): field
+        for field in dataclasses.fields(ServerOptions)
+        if field.metadata
     }
-    unknown = {name for name in environ if name.startswith(PREFIX)} - {*variables.values()}
+    keys = f"{PREFIX}KEYS"
+    unknown = {name for name in environ if name.startswith(PREFIX)} - {*flags, keys}
     if unknown:
         raise SettingsError(
             f"Unknown environment variables {', '.join(sorted(unknown))}. Allowed: "
-            f"{', '.join(variables.values())}."
+            f"{', '.join([*flags, keys])}."
         )
     parser = _Parser(
         prog="embedding-kit embedder.server",
         description="Serve the embedding model over HTTP, for many requests at the same time.",
-        epilog=f"Each flag is also an environment variable: --max-queue-tokens is {PREFIX}"
-        "MAX_QUEUE_TOKENS, and --otlp-endpoint is OTEL_EXPORTER_OTLP_ENDPOINT. A flag wins over "
-        "its variable. The model's own settings are the variables of the Lambda function: "
+        epilog=f"Each flag is also an environment variable: --max-queue-seconds is {PREFIX}"
+        "MAX_QUEUE_SECONDS. A flag wins over its variable. OTEL_EXPORTER_OTLP_ENDPOINT turns on "
+        "traces. The model's own settings are the variables of the Lambda function: "
         "EMBEDDING_ARTIFACT, EMBEDDING_TRUNCATE and so on.",
         allow_abbrev=False,
     )
-    parser.set_defaults(**{_SECRET: environ.get(variables[_SECRET]) or None})
-    for field in fields:
-        if field.name != _SECRET:
-            _add(parser, field, variables[field.name], environ)
+    parser.set_defaults(
+        keys=environ.get(keys) or None,
+        otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+    )
+    for variable, field in flags.items():
+        _add(parser, field, variable, environ.get(variable, ""))
     options = ServerOptions(**vars(parser.parse_args(list(arguments))))
     if options.drain_accept > options.drain:
         raise SettingsError(
@@ -149,23 +132,25 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerOptions
 
 
 def _add(
-    parser: argparse.ArgumentParser,
-    field: "dataclasses.Field[Any]",
-    variable: str,
-    environ: Mapping[str, str],
+    parser: argparse.ArgumentParser, field: "dataclasses.Field[Any]", variable: str, text: str
 ) -> None:
-    """Add a field's flag. argparse parses the variable's text as it does the flag's."""
+    """Add a field's flag, whose default is the text of its variable, or the field's."""
     option, value_type = "--" + field.name.replace("_", "-"), field.metadata["type"]
     parsed = partial(_value, field=field, name=f"{option} ({variable})")
-    default = environ.get(variable) or field.default
-    text = field.metadata["help"].replace("%", "%%")
     if value_type is bool:
-        default = parsed(default) if isinstance(default, str) else default
-        parser.add_argument(option, action="store_true", default=default, help=text)
+        parser.add_argument(
+            option, action="store_true", default=parsed(text), help=field.metadata["help"]
+        )
         return
     shown = "" if field.default is None else f" (default: {field.default})"
-    metavar = {int: "N", float: "SECONDS", str: "TEXT"}[value_type]
-    parser.add_argument(option, type=parsed, default=default, metavar=metavar, help=text + shown)
+    parser.add_argument(
+        option,
+        type=parsed,
+        # argparse parses a default that is a text as it does the flag's.
+        default=text or field.default,
+        metavar={int: "N", float: "SECONDS", str: "TEXT"}[value_type],
+        help=field.metadata["help"] + shown,
+    )
 
 
 def _value(text: str, *, field: "dataclasses.Field[Any]", name: str) -> Any:

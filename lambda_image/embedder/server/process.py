@@ -16,8 +16,8 @@ from pathlib import Path
 
 #: The option in glibc's malloc.h.
 _M_ARENA_MAX = -8
-#: The advice in Linux's mman.h.
-_MADV_NOHUGEPAGE = 15
+#: The option in Linux's prctl.h: no more huge pages for this process.
+_PR_SET_THP_DISABLE = 41
 
 
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
@@ -51,21 +51,16 @@ def use_one_heap() -> bool:
     """Use one malloc arena for the threads that start later. Return whether glibc accepted."""
     try:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
-    except (AttributeError, OSError):  # another C library
+    except AttributeError:  # another C library
         return False
 
 
 def use_small_pages() -> bool:
-    """Use no more huge pages when the heap grows. Return whether the kernel accepted.
+    """Use no more huge pages when memory grows. Return whether the kernel accepted.
 
-    Call it after the model is loaded.
+    Call it after the model is loaded: its pages stay.
     """
     try:
-        with open("/proc/self/maps", encoding="utf-8") as maps:
-            heap = [line.split()[0] for line in maps if line.rstrip().endswith("[heap]")]
-        madvise = ctypes.CDLL(None).madvise
-    except (AttributeError, OSError):  # another system
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0)
+    except AttributeError:  # another system
         return False
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    ranges = [[int(end, 16) for end in area.split("-")] for area in heap]
-    return all(madvise(start, end - start, _MADV_NOHUGEPAGE) == 0 for start, end in ranges)

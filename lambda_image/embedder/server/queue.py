@@ -5,7 +5,7 @@ all batches of the request and waits. Each worker takes the run that is next and
 padded length, runs the model once for them, and gives each request its rows. Nothing is delayed so
 that more may come: a worker that is free takes what waits.
 
-A key is refused while too many tokens of it wait; those of other keys do not count.
+A key is refused while too much work of its own waits, in seconds as measured.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class BatchingSession:
     """A session that many requests share, run by some worker threads; see `RunBatches`.
 
     At most `run_tokens` are run together; one run is always allowed. A key's requests are refused
-    while `queue_tokens` of it wait, or as many as take `queue_seconds`.
+    while as much of it waits as takes `queue_seconds`, by the pace of the runs before.
     """
 
     def __init__(
@@ -50,11 +50,9 @@ class BatchingSession:
         *,
         workers: int,
         run_tokens: int,
-        queue_tokens: int,
         queue_seconds: float = math.inf,
     ) -> None:
-        self._session = session
-        self._queue_tokens, self._queue_seconds = queue_tokens, queue_seconds
+        self._session, self._queue_seconds = session, queue_seconds
         #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
         self.observe: Callable[[int, int], None] | None = None
         self._waiting = WaitingRuns(run_tokens)
@@ -85,7 +83,7 @@ class BatchingSession:
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
         ticket.runs = runs = [WaitingRun(ticket, batch) for batch in batches]
-        entered = ticket.entered = time.monotonic()
+        entered = time.monotonic()
         self._enter(ticket)
         ticket.preparation.close()
         try:
@@ -142,15 +140,15 @@ class BatchingSession:
         with self._changed:
             self._check(key)
 
-    def refusal(self, key: str, amount: int, unit: str, limit: int) -> OverloadedError:
+    def refusal(self, key: str, amount: float, unit: str, limit: float) -> OverloadedError:
         """Return the error for a key that has too much of something in the server.
 
         `Retry-After` is the time until the key's work in the queue is done, as measured.
         """
         retry_after = max(1, math.ceil(self._seconds_until_done(key)))
         return OverloadedError(
-            f"The server has too much to do: it has {amount} {unit} of this caller, and at most "
-            f"{limit} are allowed. Send the request again in {retry_after} s.",
+            f"The server has too much to do: it has {amount:g} {unit} of this caller, and at most "
+            f"{limit:g} are allowed. Send the request again in {retry_after} s.",
             headers={"retry-after": str(retry_after)},
         )
 
@@ -202,11 +200,9 @@ class BatchingSession:
     def _check(self, key: str) -> None:
         if self._closed:
             raise ShuttingDownError
-        tokens, limit = self._waiting.tokens[key], float(self._queue_tokens)
-        if seconds := self._seconds_until_done(key):
-            limit = min(limit, tokens * self._queue_seconds / seconds)
-        if tokens >= limit:
-            raise self.refusal(key, tokens, "waiting tokens", int(limit))
+        seconds = self._seconds_until_done(key)
+        if seconds >= self._queue_seconds:
+            raise self.refusal(key, round(seconds, 1), "seconds of work", self._queue_seconds)
 
     def _enter(self, ticket: Ticket) -> None:
         with self._changed:

@@ -9,9 +9,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import uvicorn.server
 from uvicorn.config import Config
@@ -21,16 +19,13 @@ from embedder.application import build_router
 from embedder.core.errors import SettingsError
 from embedder.core.model_runner import InferenceSession
 from embedder.core.settings import EmbedderSettings
-from embedder.server.app import METRICS_PATH, STATUS_PATHS, Additions, App
+from embedder.server.app import METRICS_PATH, STATUS_PATHS, App
 from embedder.server.http_protocol import http_config
-from embedder.server.options import PREFIX, QUEUE_TOKENS_PER_WORKER, ServerOptions
+from embedder.server.keys import Keys, read_keys_file
+from embedder.server.options import PREFIX, ServerOptions
 from embedder.server.process import available_cores, use_one_heap, use_small_pages
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerLog
-
-if TYPE_CHECKING:
-    from embedder.server.keys import Keys
-
 
 #: The longest turn of a thread in the interpreter, if others wait for theirs.
 _SWITCH_SECONDS = 0.0005
@@ -113,7 +108,12 @@ def serve(
         use_one_heap()
         # A text's thread waits less for those that tokenize lists: by default for 5 ms of each.
         sys.setswitchinterval(_SWITCH_SECONDS)
-        workers = options.workers or available_cores()
+        workers, keys, tracer = options.workers or available_cores(), load_keys(options), None
+        if options.otlp_endpoint is not None:
+            from embedder.server.traces import Tracer  # noqa: PLC0415 - it is slow to import
+
+            tracer = Tracer()
+            ends.callback(tracer.close)
         listener = listen(options)
         queues: list[BatchingSession] = []
 
@@ -122,7 +122,6 @@ def serve(
                 session,
                 workers=workers,
                 run_tokens=options.max_batch_tokens,
-                queue_tokens=options.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER,
                 queue_seconds=options.max_queue_seconds,
             )
             queues.append(queue)
@@ -142,18 +141,13 @@ def serve(
                 "EMBEDDING_ARTIFACT."
             )
         (queue,) = queues
-        additions = load_additions(options, queue)
-        if additions.metrics is not None:
-            queue.observe = additions.metrics.observe_run
-        if additions.tracer is not None:
-            ends.callback(additions.tracer.close)
         # In all workers together, each with a run of the size that runs are merged to: the memory
         # that runs share grows to what they need together, which requests may do hours later.
         words = "warm " * options.max_batch_tokens
         router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
         use_small_pages()
         log = ServerLog(model_settings)
-        app = App(router, queue=queue, log=log, options=options, additions=additions)
+        app = App(router, queue=queue, log=log, options=options, keys=keys, tracer=tracer)
         ends.callback(app.close)
         server = http_server(
             app, options, ready=lambda: ready(_url(listener)), end_within=_end_within
@@ -175,54 +169,21 @@ def _end_within(seconds: float) -> None:
     timer.start()
 
 
-def load_additions(options: ServerOptions, queue: BatchingSession) -> Additions:
-    """Load what the options turn on, and import nothing else.
+def load_keys(options: ServerOptions) -> Keys | None:
+    """Load the keys, or nothing with `no_keys`.
 
     Raises:
-        SettingsError: if the keys cannot be used, or the server would be open to all without being
-            told so.
+        SettingsError: if they cannot be used, or the server would be open to all by mistake.
     """
-    keys, metrics, tracer = _keys(options), None, None
-    if options.metrics_key and keys is None:
-        raise SettingsError("--metrics-key needs keys, and the server has none.")
-    if not options.no_metrics:
-        from embedder.server.metrics import Metrics  # noqa: PLC0415
-
-        metrics = Metrics(queue)
-    if options.otlp_endpoint is not None:
-        from embedder.server.traces import Tracer  # noqa: PLC0415
-
-        tracer = Tracer(options.otlp_endpoint)
-    return Additions(keys, metrics, tracer)
-
-
-def _keys(options: ServerOptions) -> "Keys | None":
-    sources = [options.keys_file is not None, options.keys is not None, options.no_keys]
-    if not any(sources):
+    if [options.keys_file is not None, options.keys is not None, options.no_keys].count(True) != 1:
         raise SettingsError(
-            "The server has no keys, so that anyone who reaches its port could use it. Give "
-            "--keys-file with a file that `embedding-kit embedder.server.new_key NAME` makes, or "
-            "--no-keys if everyone may call, for example behind a proxy that checks callers."
+            f"One of --keys-file, {PREFIX}KEYS and --no-keys is required, and only one: the first "
+            "two have a line name:sha256 for each key (docs/server.md); with the last everyone who "
+            "reaches the port may call, for example behind a proxy that checks callers."
         )
-    if sum(sources) > 1:
-        raise SettingsError(
-            f"Only one of --keys-file, {PREFIX}KEYS and --no-keys can be given; found "
-            f"{sum(sources)}."
-        )
-    if options.no_keys:
-        return None
-    from embedder.server.keys import Keys, read_keys_file  # noqa: PLC0415
-
-    file = options.keys_file
-    if file is not None:
-        return Keys(partial(read_keys_file, file), source=file, report=_report)
-    # A process keeps its variables as it was started with.
-    return Keys(lambda: options.keys or "", source=f"{PREFIX}KEYS")
-
-
-def _report(error: SettingsError) -> None:
-    sys.stderr.write(f"error: {error} The keys from before stay valid.\n")
-    sys.stderr.flush()
+    if options.keys_file is not None:
+        return Keys(read_keys_file(options.keys_file), source=options.keys_file)
+    return Keys(options.keys, source=f"{PREFIX}KEYS") if options.keys is not None else None
 
 
 def http_server(
@@ -236,9 +197,7 @@ def http_server(
     application: Callable[..., Awaitable[None]] = app
     if app.tracer is not None:
         application = app.tracer.around(app, without=(*STATUS_PATHS, METRICS_PATH))
-    config = http_config(
-        application, header_timeout=options.header_timeout, keep_alive=options.keep_alive
-    )
+    config = http_config(application, keep_alive=options.keep_alive)
     return DrainingServer(config, app, options, ready=ready, end_within=end_within)
 
 

@@ -2,8 +2,8 @@
 
 The span is that of OpenTelemetry's ASGI middleware, with the facts of the log line. A request that
 carries `traceparent` (https://www.w3.org/TR/trace-context/) becomes part of its caller's trace.
-OpenTelemetry's own variables configure the rest: the headers for the collector and its certificate,
-the service's name and attributes, the sampler and the batches
+OpenTelemetry's own variables configure all: the collector's address, headers and certificate, the
+service's name and attributes, the sampler and the batches
 (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 
 No span has a text, a vector or a key: the middleware gets neither the query, in which a mistaken
@@ -18,20 +18,12 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
-from opentelemetry.sdk.resources import (
-    SERVICE_NAME,
-    SERVICE_VERSION,
-    OTELResourceDetector,
-    Resource,
-)
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from embedder import __version__
-from embedder.core.errors import SettingsError
 from embedder.server.server_request import ServerRequest
 
-_SERVICE = "embedding-kit"
 #: A server that ends waits this long for its last spans.
 _CLOSE_SECONDS = 3.0
 
@@ -39,25 +31,18 @@ _Application = Callable[..., Awaitable[None]]
 
 
 class Tracer:
-    """Makes the spans, and sends them in a separate thread to a collector's address without a path.
+    """Makes the spans, and sends them in a separate thread.
 
     Spans that cannot be sent, or that are more than its queue holds, are dropped: no request waits
     for the collector.
     """
 
-    def __init__(self, endpoint: str) -> None:
-        if not endpoint.startswith(("http://", "https://")):
-            raise SettingsError(
-                "--otlp-endpoint (OTEL_EXPORTER_OTLP_ENDPOINT) must be an address such as "
-                f"http://127.0.0.1:4318; found {endpoint!r}."
-            )
-        ours = Resource({SERVICE_NAME: _SERVICE, SERVICE_VERSION: __version__})
-        # What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say replaces ours.
+    def __init__(self) -> None:
+        # What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say replaces our name.
+        ours = Resource({SERVICE_NAME: "embedding-kit"})
         resource = Resource.create(ours.merge(OTELResourceDetector().detect()).attributes)
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(
-            BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces"))
-        )
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     def around(self, app: _Application, *, without: tuple[str, ...]) -> _Application:
         """Return the application with a span around each request, but for those of some paths."""

@@ -36,8 +36,6 @@ class Ticket:
 
     #: Name of the key that sent it, never the key; empty without keys.
     key: str = ""
-    #: `time.monotonic()` when its runs came to the queue.
-    entered: float = 0.0
     #: Closed when its runs have come to the queue, or never will.
     preparation: ExitStack = field(default_factory=ExitStack)
     runs: "list[WaitingRun]" = field(default_factory=list)

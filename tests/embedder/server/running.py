@@ -1,6 +1,7 @@
 """A server with the small model, on a port of this machine, in threads of the test's process."""
 
 import asyncio
+import hashlib
 import queue
 import socket
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx2
 import numpy as np
@@ -21,16 +22,30 @@ from embedder.core.search import SearchIndex
 from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
-from embedder.server.app import Additions, App
+from embedder.server.app import App
+from embedder.server.keys import Keys
 from embedder.server.options import ServerOptions
 from embedder.server.queue import BatchingSession
 from embedder.server.serve import DrainingServer, http_server, listen
 from embedder.server.server_request import ServerLog
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
+if TYPE_CHECKING:  # It takes a good part of the time of a test.
+    from embedder.server.traces import Tracer
+
 #: Seconds for events that always come, on a machine however busy.
 PATIENCE = 60.0
 OPTIONS = ServerOptions(host="127.0.0.1", port=0, no_keys=True, workers=1)
+
+
+def keys_of(*names: str) -> Keys:
+    """Return keys whose secrets are their names."""
+    lines = [f"{name}:{hashlib.sha256(name.encode()).hexdigest()}" for name in names]
+    return Keys("\n".join(lines), source="KEYS")
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -105,21 +120,26 @@ class Running:
 def running(
     session: InferenceSession | None = None,
     *,
-    queue_tokens: int = 100_000,
-    additions: Additions | None = None,
+    keys: Keys | None = None,
+    tracer: "Tracer | None" = None,
+    seconds_per_token: float = 0.0,
     max_tokens: int = 64,
     entries: Sequence[str] | None = None,
     open_index: Callable[[Engine], SearchIndex] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
-    """Run a server; `entries` are its search index, or `open_index` opens it."""
+    """Run a server; `entries` are its search index, or `open_index` opens it.
+
+    `seconds_per_token` is the pace that it has measured.
+    """
     server_options = replace(OPTIONS, **options)
     batching = BatchingSession(
         session or HashSession(),
         workers=server_options.workers or 1,
         run_tokens=server_options.max_batch_tokens,
-        queue_tokens=queue_tokens,
+        queue_seconds=server_options.max_queue_seconds,
     )
+    batching._measure(1, seconds_per_token)
     engine = Engine(
         manifest_of(max_tokens=max_tokens),
         WordTokenizer(),
@@ -134,7 +154,8 @@ def running(
         queue=batching,
         log=ServerLog(EmbedderSettings(artifact="")),
         options=server_options,
-        additions=additions or Additions(),
+        keys=keys,
+        tracer=tracer,
     )
     listener = listen(server_options)
     host, port = listener.getsockname()

@@ -1,25 +1,18 @@
-"""API keys: their lines, their check, and a change of their file."""
+"""API keys: their lines, and their check."""
 
 import hashlib
 import hmac
-from pathlib import Path
 
 import pytest
 
 from embedder.core.errors import SettingsError, UnauthorizedError
-from embedder.server.keys import Keys, parse_keys, read_keys_file
+from embedder.server.keys import Keys
+from embedder.server.options import parse
+from embedder.server.serve import load_keys
+from tests.embedder.server.running import bearer, keys_of
 
 SECRET = "ek_Zanzibar-4711"
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        return self.now
+VARIABLE = "EMBEDDING_SERVER_KEYS"
 
 
 def digest(secret: str = SECRET) -> str:
@@ -27,88 +20,38 @@ def digest(secret: str = SECRET) -> str:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def keys() -> Keys:
+    """Return keys of lines with a comment, blanks, capitals, and two secrets of one caller."""
+    text = f"# ours\n\nsearch:{digest()}\r\n  other:{digest('b').upper()}\nsearch:{digest('new')}\n"
+    return Keys(text, source="keys")
 
 
-@pytest.fixture
-def problems() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "keys"
-    path.write_text(f"search:{digest()}\n")
-    return path
-
-
-@pytest.fixture
-def keys(file: Path, clock: Clock, problems: list[str]) -> Keys:
-    return Keys(
-        lambda: read_keys_file(str(file)),
-        source=str(file),
-        report=lambda error: problems.append(str(error)),
-        clock=clock,
-    )
-
-
-def who(keys: Keys, secret: str) -> str:
-    return keys.authenticate({"authorization": f"Bearer {secret}"})
-
-
-def test_lines_are_parsed():
-    """Comments and blank lines are allowed, and digits in capitals."""
-    text = f"# our callers\n\nsearch:{digest()}\r\n  indexer:{digest('other').upper()}\n"
-    assert parse_keys(text, source="keys") == {
-        bytes.fromhex(digest()): "search",
-        bytes.fromhex(digest("other")): "indexer",
-    }
+def test_a_key_is_recognized(keys):
+    """The scheme is read in any case, as HTTP says; a caller may have two secrets."""
+    for secret, name in ((SECRET, "search"), ("new", "search"), ("b", "other")):
+        for header in (f"Bearer {secret}", f"bearer  {secret} "):
+            assert keys.authenticate({"authorization": header}) == name
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (SECRET, "name:sha256 is expected; found no colon"),
-        (f":{digest()}", "a name has 1 to 64 characters; found 0"),
-        (f"{SECRET}!:{digest()}", "first a letter or a digit; found 17 characters, not all of"),
-        (f"search:{SECRET}", "is expected after the colon; found 16 characters, not all of them h"),
-        (f"search:{digest()[:-1]}", "64 hexadecimal digits, is expected after the colon; found 63"),
-        (f"search:{digest()} {SECRET}", "64 hexadecimal digits, is expected"),
-        (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs its own"),
+        (SECRET, f"is expected; found {len(SECRET)} characters of another form."),
+        (f":{digest()}", "name:sha256 with a name of 1 to 64 letters"),
+        (f"{SECRET}!:{digest()}", "of another form"),
+        (f"search:{SECRET}", "64 hexadecimal digits"),
+        (f"search:{digest()[:-1]}", "of another form"),
+        (f"search:{digest()} {SECRET}", "of another form"),
+        (f"b:{digest('first')}", "another line has the same SHA-256; each key needs its own"),
     ],
 )
 def test_a_bad_line_is_named(line, message):
     """The error has the source and the line's number, and never what could be a secret."""
     with pytest.raises(SettingsError) as error:
-        parse_keys(f"# keys\nfirst:{digest('first')}\n{line}\n", source="/etc/keys")
+        Keys(f"# keys\nfirst:{digest('first')}\n{line}\n", source="/etc/keys")
     assert str(error.value).startswith("/etc/keys, line 3: ")
     assert message in str(error.value)
     assert SECRET not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "keys cannot be read: No such file or directory"),
-        (b"search:\xff", "keys is not text in UTF-8"),
-        (b"", r"keys has no keys\. .* `embedding-kit embedder.server.new_key NAME"),
-        (b"# none yet\n\n", "keys has no keys"),
-    ],
-)
-def test_a_file_without_keys_is_an_error(tmp_path, content, message):
-    """The server does not start without its keys; the message names the file."""
-    if content is not None:
-        (tmp_path / "keys").write_bytes(content)
-    path = str(tmp_path / "keys")
-    with pytest.raises(SettingsError, match=message):
-        Keys(lambda: read_keys_file(path), source=path)
-
-
-def test_a_key_is_recognized(keys):
-    """The scheme is read in any case, as HTTP says; the secret exactly."""
-    for header in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
-        assert keys.authenticate({"authorization": header}) == "search"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +61,9 @@ def test_a_key_is_recognized(keys):
         ({"authorization": ""}, "Bearer"),
         ({"authorization": "Bearer"}, 'Bearer error="invalid_token"'),
         ({"authorization": f"Basic {SECRET}"}, 'Bearer error="invalid_token"'),
-        ({"authorization": f"Bearer {SECRET}x"}, 'Bearer error="invalid_token"'),
-        ({"authorization": f"Bearer {digest()}"}, 'Bearer error="invalid_token"'),
-        ({"authorization": "Bearer \udcff\u1234"}, 'Bearer error="invalid_token"'),
+        (bearer(f"{SECRET}x"), 'Bearer error="invalid_token"'),
+        (bearer(digest()), 'Bearer error="invalid_token"'),
+        (bearer("\udcff\u1234"), 'Bearer error="invalid_token"'),
     ],
 )
 def test_all_else_is_refused(keys, headers, challenge):
@@ -136,57 +79,56 @@ def test_every_key_is_compared_in_constant_time(monkeypatch):
     """A key that matches does not end the comparison, so the time is that of a wrong key."""
     compared: list[tuple[bytes, bytes]] = []
 
-    def compare(one: bytes, other: bytes) -> bool:
-        compared.append((one, other))
-        return compare_digest(one, other)
+    def compare(key: bytes, sent: bytes) -> bool:
+        compared.append((key, sent))
+        return compare_digest(key, sent)
 
     compare_digest = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", compare)
     names = ("a", "b", "c")
-    text = "\n".join(f"{name}:{digest(name)}" for name in names)
-    keys = Keys(lambda: text, source="EMBEDDING_SERVER_KEYS")
-    for secret in names:
+    keys = keys_of(*names)
+    for name in names:
         compared.clear()
-        assert who(keys, secret) == secret
-        assert compared == [
-            (bytes.fromhex(digest(n)), bytes.fromhex(digest(secret))) for n in names
-        ]
+        assert keys.authenticate(bearer(name)) == name
+        sent = bytes.fromhex(digest(name))
+        assert compared == [(bytes.fromhex(digest(other)), sent) for other in names]
 
 
-def test_a_secret_is_replaced_without_a_restart(keys, file, clock):
-    """With two lines of one name both secrets are valid; then the old line is taken out."""
-    file.write_text(f"search:{digest()}\nsearch:{digest('new')}\n")
-    clock.now += 1
-    assert who(keys, SECRET) == who(keys, "new") == "search"
-    file.write_text(f"search:{digest('new')}\n")
-    clock.now += 1
-    assert who(keys, "new") == "search"
-    with pytest.raises(UnauthorizedError):
-        who(keys, SECRET)
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        ([], {}, f"One of --keys-file, {VARIABLE} and --no-keys is required, and only one"),
+        (["--no-keys", "--keys-file", "keys"], {}, "and only one"),
+        (["--keys-file", "keys"], {VARIABLE: f"search:{digest()}"}, "and only one"),
+        (["--keys-file", "missing"], {}, "missing cannot be read: No such file or directory"),
+        (["--keys-file", "latin"], {}, "latin is not text in UTF-8"),
+        (["--keys-file", "none"], {}, "none has no keys; expected: name:sha256 with"),
+        ([], {VARIABLE: "search:s1"}, "EMBEDDING_SERVER_KEYS, line 1: name:sha256 with"),
+    ],
+)
+def test_a_server_without_usable_keys_does_not_start(
+    arguments, environ, message, monkeypatch, tmp_path
+):
+    """The error says what to give, and how to do without."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys").write_text(f"search:{digest()}\n")
+    (tmp_path / "latin").write_bytes(b"search:\xff")
+    (tmp_path / "none").write_text("# none yet\n\n")
+    with pytest.raises(SettingsError) as error:
+        load_keys(parse(arguments, environ))
+    assert message in str(error.value)
 
 
-def test_the_file_is_read_at_most_once_a_second(keys, file, clock):
-    """Between two reads a request costs no system call."""
-    file.write_text(f"search:{digest('new')}\n")
-    clock.now += 0.9
-    assert who(keys, SECRET) == "search"
-
-
-def test_a_bad_change_locks_nobody_out(keys, file, clock, problems):
-    """The keys from before stay valid, the problem is reported once, and a mended file is used."""
-    for broken in ("search:short", "search:short", ""):
-        file.write_text(broken)
-        clock.now += 1
-        assert who(keys, SECRET) == "search"
-    file.unlink()
-    clock.now += 1
-    assert who(keys, SECRET) == "search"
-    bad_line, no_keys, no_file = problems
-    assert bad_line.startswith(f"{file}, line 1: the SHA-256 of a secret, 64 hexadecimal digits,")
-    assert no_keys.startswith(f"{file} has no keys. Expected: a line name:sha256 for each, as")
-    assert no_file == f"{file} cannot be read: No such file or directory."
-    for text in ("search:short", f"search:{digest()}\n", "search:short"):
-        file.write_text(text)
-        clock.now += 1
-        assert who(keys, SECRET) == "search"
-    assert len(problems) == 5
+def test_keys_come_from_a_file_or_a_variable(tmp_path):
+    """They are no flag: all users of a machine can read the command lines of its processes."""
+    line = f"search:{digest()}\n"
+    (tmp_path / "keys").write_text(line)
+    with pytest.raises(SettingsError, match="--keys"):
+        parse(["--keys", line], {})
+    from_variable = parse([], {VARIABLE: line})
+    assert "search" not in repr(from_variable)
+    for options in (from_variable, parse(["--keys-file", str(tmp_path / "keys")], {})):
+        keys = load_keys(options)
+        assert keys is not None
+        assert keys.authenticate(bearer(SECRET)) == "search"
+    assert load_keys(parse(["--no-keys"], {})) is None

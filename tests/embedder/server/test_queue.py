@@ -28,11 +28,16 @@ def make_queue() -> Iterator[MakeQueue]:
     queues: list[tuple[BatchingSession, InferenceSession]] = []
 
     def make(
-        session: InferenceSession, *, workers: int = 1, queue_tokens: int = 1_000_000, **more: float
+        session: InferenceSession,
+        *,
+        workers: int = 1,
+        queue_seconds: float = 1_000_000.0,
+        seconds_per_token: float = 0.0,
     ) -> BatchingSession:
         queue = BatchingSession(
-            session, workers=workers, run_tokens=256, queue_tokens=queue_tokens, **more
+            session, workers=workers, run_tokens=256, queue_seconds=queue_seconds
         )
+        queue._measure(1, seconds_per_token)
         queues.append((queue, session))
         return queue
 
@@ -102,20 +107,6 @@ def test_runs_that_wait_are_merged(held):
     for texts, answer in zip(batches, answers, strict=True):
         np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*texts))
     assert held.session.shapes == [(1, 4), (12, 8)]
-
-
-def test_a_single_text_goes_before_a_list_that_came_first(held):
-    """All runs of a list wait at once, and still a later single text is next."""
-    large = held.ask(*(batch(n, texts=32) for n in range(8)))
-    held.wait_for(8)
-    single = held.ask(batch(9, tokens=12))
-    held.wait_for(9)
-    held.session.open(1)
-    assert held.session.wait_for_run() == (1, 12)
-    assert not large.done()
-    held.session.open()
-    single.result(PATIENCE)
-    assert len(large.result(PATIENCE)) == 8
 
 
 def test_a_list_uses_all_workers(make_queue, threads):
@@ -237,7 +228,7 @@ def test_a_list_waits_for_its_turn_until_its_deadline(make_queue):
 
 def test_a_list_is_refused_in_its_turn_before_it_is_tokenized(make_queue):
     """The lists before it may have filled the queue of its key."""
-    queue = make_queue(HashSession(), queue_tokens=8)
+    queue = make_queue(HashSession(), queue_seconds=8, seconds_per_token=1)
     queue._waiting.tokens["a"] = 8
     with pytest.raises(OverloadedError), queue.request(Ticket("a"), in_turn=True):
         raise AssertionError
@@ -299,37 +290,24 @@ def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
     assert not held.queue.alive
 
 
-@pytest.mark.parametrize(
-    ("tokens", "pace", "seconds"),
-    [(80, 0.05, "4"), (81, 0.05, "5"), (80, 0.001, "1"), (80, 0, "1")],
-)
-def test_retry_after_is_the_time_of_the_keys_own_work(make_queue, tokens, pace, seconds):
-    """It is in whole seconds, 1 at least, by the pace of the last runs."""
-    queue = make_queue(HashSession(), queue_tokens=50)
-    for pace_before in (5.0, pace):
+def test_the_work_of_a_key_is_bounded_in_seconds(make_queue):
+    """By the pace of the last runs: at 0.5 s a token 20 tokens, or 10 if another key waits."""
+    queue = make_queue(HashSession(), queue_seconds=10.0)
+    queue._waiting.tokens["a"] = 10_000
+    queue.check("a")  # No pace is known.
+    for seconds_per_token in (5.0, 0.5):
         for _ in range(4000):
-            queue._measure(256, 256 * pace_before)
-    queue._waiting.tokens["a"] = tokens
+            queue._measure(256, 256 * seconds_per_token)
+    queue._waiting.tokens["a"] = 21
     with pytest.raises(OverloadedError) as caught:
         queue.check("a")
-    queue._waiting.tokens.clear()
-    assert caught.value.headers == {"retry-after": seconds}
+    assert caught.value.headers == {"retry-after": "11"}
     assert caught.value.message == (
-        f"The server has too much to do: it has {tokens} waiting tokens of this caller, and at "
-        f"most 50 are allowed. Send the request again in {seconds} s."
+        "The server has too much to do: it has 10.5 seconds of work of this caller, and at most "
+        "10 are allowed. Send the request again in 11 s."
     )
-
-
-def test_the_seconds_bound_the_tokens_once_the_pace_is_known(make_queue):
-    """At 0.5 s a token, 10 seconds are 20 tokens, and half of them if another key waits."""
-    queue = make_queue(HashSession(), queue_seconds=10.0)
-    queue._waiting.tokens["a"] = 20
-    queue.check("a")
-    queue._measure(256, 256 * 0.5)
-    with pytest.raises(OverloadedError, match="at most 20 are allowed"):
-        queue.check("a")
-    queue._waiting.tokens.update({"a": -9, "b": 100})
-    with pytest.raises(OverloadedError, match=r"it has 11 .* at most 10 are allowed"):
+    queue._waiting.tokens.update({"a": -10, "b": 100})
+    with pytest.raises(OverloadedError, match="it has 11 seconds of work"):
         queue.check("a")
     queue._waiting.tokens["a"] = 9
     queue.check("a")
@@ -343,14 +321,14 @@ def waits(queue: BatchingSession, tokens: int) -> bool:
 def test_a_key_is_refused_while_its_own_queue_is_full(make_queue, threads):
     """A request is admitted while less waits, however large it is; other keys do not count."""
     session = GatedSession()
-    queue = make_queue(session, queue_tokens=40)
+    queue = make_queue(session, queue_seconds=40, seconds_per_token=1)
     answers = [threads.submit(ask, queue, [batch(0, tokens=4)])]
     session.wait_for_run()
     for texts in (1, 100):
         waiting = queue.waiting_tokens
         answers.append(threads.submit(ask, queue, [batch(1, texts=texts)], Ticket("greedy")))
         wait_until(partial(waits, queue, waiting + 8 * texts))
-    with pytest.raises(OverloadedError, match="it has 808 waiting tokens of this caller"):
+    with pytest.raises(OverloadedError, match="it has 808 seconds of work of this caller"):
         queue.check("greedy")
     with pytest.raises(OverloadedError):
         ask(queue, [batch(2)], Ticket("greedy"))

@@ -244,7 +244,7 @@ def test_info_has_the_servers_own_limits(minilm_artifact):
 
 def test_it_starts_only_with_keys_or_no_keys(minilm_artifact):
     """A server that anyone may use is started only by someone who says so."""
-    with pytest.raises(AssertionError, match=r"^error: The server has no keys, .* or --no-keys if"):
+    with pytest.raises(AssertionError, match=r"^error: One of --keys-file, .* and --no-keys is"):
         process(minilm_artifact).__enter__()
 
 

@@ -6,7 +6,6 @@ with the keys that the role of the tasks may read, and is registered as the task
 
 import hashlib
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx2
@@ -15,7 +14,7 @@ from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
 from embedder.server.options import ServerOptions
-from embedder.server.serve import load_additions
+from embedder.server.serve import load_keys
 from embedding_kit import EmbeddingService, ModelSettings, ServerSettings
 from tests.embedder.server.running import Running, running
 from tools.rehearsal.deploy.checks import make_network
@@ -76,8 +75,7 @@ def task(server: Server) -> Iterator[Running]:
     lines = secrets.get_secret_value(SecretId=server.secret)["SecretString"]
     with pytest.raises(ClientError, match="AccessDenied"):
         secrets.get_secret_value(SecretId=server.other_secret)
-    queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
-    with running(additions=load_additions(ServerOptions(keys=lines), queue)) as made:
+    with running(keys=load_keys(ServerOptions(keys=lines))) as made:
         server.aws.client("elbv2").register_targets(
             TargetGroupArn=server.only("AWS::ElasticLoadBalancingV2::TargetGroup"),
             Targets=[{"Id": made.address[0], "Port": made.address[1]}],
