@@ -13,7 +13,7 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from botocore.session import Session
-from tqdm import tqdm
 
 from embedding_client import (
     EmbeddingClient,
@@ -39,7 +38,7 @@ from jobs.errors import BatchError
 from operations.checkup import DEPLOYED_WITH_FAILED_CHECK
 from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.deployed import find_deployed, status_and_outputs, traffic_shares
-from operations.environment_session import session_for
+from operations.environment_session import confirm, session_for
 from operations.environment_tables import exchange_models, read_table_names, remove_table
 from operations.migration_report import SearchedModel, compare, print_report
 from operations.packages import read_address
@@ -77,7 +76,6 @@ def main(arguments: list[str] | None = None) -> int:
     queries.add_argument(
         "--format", choices=TextSource.formats, help="default: from the file's name"
     )
-    queries.add_argument("--report", type=Path, metavar="FILE.html", help="a page to write")
     queries.add_argument("--json", action="store_true", help="print JSON")
     failure = "the step did not end for {}"
     return run_command(parser, _act, arguments, failure=failure, takes_cdk_options=True)
@@ -311,8 +309,8 @@ def _compare_documents(migration: Migration) -> None:
             name = newest[0]
         else:
             name = executions.start({}, name=f"migrate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
-        _follow(name, _compared_groups(executions, name))
-        execution = executions.status(name)
+        while (execution := executions.status(name)).state == "RUNNING":
+            _report(name, f"{execution.done:,} of {execution.items or '?'} groups of documents")
         result = execution.result
         if result is None:
             raise ValueError(
@@ -324,17 +322,6 @@ def _compare_documents(migration: Migration) -> None:
         is_complete = not (result["changed"] or result["busy"])
 
 
-def _compared_groups(executions: Executions, name: str) -> Iterator[tuple[float, str]]:
-    """Yield the share of groups of documents that a comparison has done, until it ends."""
-    while (execution := executions.status(name)).state == "RUNNING":
-        share = execution.done / execution.items if execution.items else 0.0
-        text = f"{execution.done:,} of {execution.items or '?'} groups of documents"
-        if share:
-            elapsed = (datetime.now(UTC) - execution.started).total_seconds()
-            text += f", about {tqdm.format_interval(elapsed / share - elapsed)} left"
-        yield share, text
-
-
 def _wait_for_events(migration: Migration) -> None:
     """Wait until no more events wait for the new index than for the old one."""
 
@@ -342,23 +329,14 @@ def _wait_for_events(migration: Migration) -> None:
         new, old = migration.documents(migration.new), migration.documents(migration.old)
         return int(new["waiting"]) - int(old["waiting"])
 
-    def progress() -> Iterator[tuple[float, str]]:
-        most = count = ahead()
-        while count > 0:
-            yield max(0.0, 1 - count / most), f"{count:,} wait"
-            count = ahead()
-
-    _follow("events", progress())
+    while (count := ahead()) > 0:
+        _report("events", f"{count:,} wait")
 
 
-def _follow(name: str, progress: Iterable[tuple[float, str]]) -> None:
-    """Print a line for each percent that is done, until `progress` ends."""
-    printed = ""
-    for share, text in progress:
-        if (percent := f"{share:.0%}") != printed:
-            print(f"{name}: {percent}, {text}", file=sys.stderr, flush=True)
-            printed = percent
-        time.sleep(_DELAY)
+def _report(name: str, progress: str) -> None:
+    """Print the progress of what runs on AWS, and wait a little."""
+    print(f"{name}: {progress}", file=sys.stderr, flush=True)
+    time.sleep(_DELAY)
 
 
 def _compare(migration: Migration, options: argparse.Namespace) -> None:
@@ -384,7 +362,7 @@ def _compare(migration: Migration, options: argparse.Namespace) -> None:
             SearchedModel(str(standby), standby_client),
             TextSource(options.queries, kind=options.format, column=options.column),
         )
-    print_report(report, page=options.report, as_json=options.json)
+    print_report(report, as_json=options.json)
 
 
 def _switch(migration: Migration, options: argparse.Namespace) -> int:
@@ -442,7 +420,7 @@ def _finish(migration: Migration, options: argparse.Namespace) -> int:
     if environment.standby:
         _require_settled_release(migration)
         earlier_index = migration.old.index
-        _confirm_deletion(migration, [earlier_index], options)
+        _confirm_deletion([earlier_index], options)
         remove_table(migration.file, "standby")
         print(f"took [standby] out of {migration.environment.file}", flush=True)
     if earlier_index or "StandbyIndexArn" in migration.outputs:
@@ -452,7 +430,7 @@ def _finish(migration: Migration, options: argparse.Namespace) -> int:
     plan = _unused(migration, only=earlier_index)
     # Without the table, an earlier run has taken it out, or somebody by hand.
     if plan.indexes and not earlier_index:
-        _confirm_deletion(migration, plan.indexes, options)
+        _confirm_deletion(plan.indexes, options)
     prune(migration.session, environment, plan)
     print(f"deleted: {plan}")
     return status
@@ -487,23 +465,12 @@ def _require_settled_release(migration: Migration) -> None:
             )
 
 
-def _confirm_deletion(
-    migration: Migration, indexes: Sequence[str], options: argparse.Namespace
-) -> None:
-    """Let the environment's name be typed before indexes are deleted, unless `--yes` is given."""
-    name, arns = migration.environment.name, "\n".join(f"  {arn}" for arn in indexes)
+def _confirm_deletion(indexes: Sequence[str], options: argparse.Namespace) -> None:
+    """Ask before indexes are deleted, unless `--yes` is given."""
+    arns = "\n".join(f"  {arn}" for arn in indexes)
     print(f"To be deleted for ever, with the versions that search it:\n{arns}", file=sys.stderr)
-    if options.yes:
-        return
-    print(f"Type {name} to delete: ", end="", file=sys.stderr, flush=True)
-    typed = ""
-    with suppress(EOFError):
-        typed = input().strip()
-    if typed != name:
-        raise ValueError(
-            f"a deletion is confirmed by the environment's name; found: {typed or 'nothing'}; "
-            f"allowed: {name}, or --yes; nothing was changed"
-        )
+    if not options.yes and not confirm("Delete?"):
+        raise ValueError("a deletion is confirmed by yes, or --yes; nothing was changed")
 
 
 def _unused(migration: Migration, *, only: str = "") -> PrunePlan:

@@ -4,13 +4,11 @@ An answer is known by its document, as chunks differ between models, or by its i
 none. The overlap of a query is the share of documents among both models' first ten answers.
 """
 
-import html
 import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +25,6 @@ _CHANGED = 20
 _EXCERPT = 120
 #: Queries that are printed.
 _PRINTED = 3
-#: Characters of the longest bar.
-_BAR = 30
-_PAGE = """<!doctype html><meta charset="utf-8"><title>Two models, the same queries</title>
-<style>:root {{ color-scheme: light dark; }} pre {{ white-space: pre-wrap; }}</style>
-<pre>{text}</pre>"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,35 +95,20 @@ def _excerpt(match: Match) -> str:
     return f"{_document(match)}: {' '.join((match.text or '').split())[:_EXCERPT]}"
 
 
-def print_report(report: dict[str, Any], *, page: Path | None, as_json: bool) -> None:
-    """Print a report, with three queries; write it with all as a page if one is named."""
-    if page:
-        text = html.escape("\n".join(_lines(report, _CHANGED)))
-        page.write_text(_PAGE.format(text=text), encoding="utf-8")
-    print(
-        json.dumps(report, ensure_ascii=False) if as_json else "\n".join(_lines(report, _PRINTED))
-    )
+def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print a report, with the three queries whose answers changed most; as JSON with twenty."""
+    print(json.dumps(report, ensure_ascii=False) if as_json else "\n".join(_lines(report)))
 
 
-def _lines(report: dict[str, Any], queries: int) -> Iterator[str]:
-    mean, lowest = report["overlap_mean"], report["overlap_lowest"]
+def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"{'queries':<12}{report['queries']:,}"
+    mean, lowest = report["overlap_mean"], report["overlap_lowest"]
     yield f"{f'overlap@{_TOP}':<12}mean {mean:.2f}, lowest {lowest:.2f}"
-    counts, edges = np.histogram(report["overlaps"], bins=np.linspace(0, 1, 11).tolist())
-    for count, edge in zip(counts, edges[:-1], strict=True):
-        yield f"  {edge:.1f}-{edge + 0.1:.1f}   {_bar(count / report['queries'])} {count:,}"
-    slowest = max(model["p95_ms"] for model in report["models"])
     for letter, model in zip("AB", report["models"], strict=True):
-        yield f"{letter:<12}{model['name']}"
-        for key in ("p50", "p95"):
-            milliseconds = model[f"{key}_ms"]
-            yield f"  {key:<10}{_bar(milliseconds / slowest)} {milliseconds:,} ms"
-    for query in report["changed"][:queries]:
+        durations = f"p50 {model['p50_ms']:,} ms, p95 {model['p95_ms']:,} ms"
+        yield f"{letter:<12}{model['name']}, {durations}"
+    for query in report["changed"][:_PRINTED]:
         yield f"\n{query['overlap']:.2f}  {query['query']}"
         for letter, answers in zip("AB", query["answers"], strict=True):
             yield from (f"  {letter} {answer}" for answer in answers)
             yield ""
-
-
-def _bar(share: float) -> str:
-    return f"{'█' * round(_BAR * share):<{_BAR}}"
