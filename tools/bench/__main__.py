@@ -8,14 +8,13 @@ from types import ModuleType
 
 from embedding_client.cli import whole
 from embedding_kit.programs import exit_with
-from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
+from tools.bench import model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.report import ROOT, as_json, as_table, this_machine
 from tools.figure import bars
 
 #: `scripts/bench NAME` → the module with its `measure`, and its further `OPTIONS`.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
-    "blocks": blocks,
     "quality": quality,
     "server": server,
     "shapes": shapes,

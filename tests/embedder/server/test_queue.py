@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from embedder.core.engine import Engine
-from embedder.core.errors import InferenceError, OutOfTimeError, OverloadedError, ShuttingDownError
+from embedder.core.errors import OutOfTimeError, OverloadedError, ShuttingDownError
 from embedder.core.model_runner import InferenceSession, TokenBatch
 from embedder.server.queue import BatchingSession, ClientGoneError
 from embedder.server.waiting_runs import Ticket
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.embedder.small_model import HashSession
 
 MakeQueue = Callable[..., BatchingSession]
 
@@ -157,29 +156,6 @@ def test_a_failure_in_company_is_only_its_own(held):
     ask(held.queue, [batch(3)])
 
 
-def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(make_queue):
-    """The request fails as on Lambda, and the next is answered."""
-    session = HashSession(failure=RuntimeError("out of memory"))
-    queue = make_queue(session)
-    engine = Engine(manifest_of(), WordTokenizer(), queue)
-    with pytest.raises(InferenceError):
-        engine.embed(["a"])
-    session.failure = None
-    assert engine.embed(["a"]).tokens == [3]
-    assert queue.alive
-
-
-def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
-    """The request ends when its thread comes to the queue."""
-    session = HashSession()
-    queue = make_queue(session)
-    ticket = Ticket()
-    queue.cancel(ticket)
-    with pytest.raises(ClientGoneError):
-        ask(queue, [batch(1)], ticket)
-    assert session.shapes == []
-
-
 def test_a_request_may_come_to_the_queue_again(make_queue):
     """A sparse encoder's list comes in blocks: each gets its own rows, until its client goes."""
     queue = make_queue(HashSession())
@@ -251,19 +227,6 @@ def test_a_list_that_fails_gives_its_turn_back(make_queue):
 def _prepare(queue: BatchingSession, key: str, in_turn: bool = True) -> None:
     with queue.request(Ticket(key), in_turn=in_turn):
         pass
-
-
-def test_every_run_is_observed(held):
-    """The metrics get how many texts and tokens a run had."""
-    seen: list[tuple[int, int]] = []
-    held.queue.observe = lambda *run: seen.append(run)
-    answers = [held.ask(batch(seed, texts=2)) for seed in (1, 2)]
-    held.wait_for(2)
-    held.session.open()
-    for answer in (held.running, *answers):
-        answer.result(PATIENCE)
-    wait_until(lambda: len(seen) == 2)
-    assert seen == [(1, 4), (4, 32)]
 
 
 def test_the_time_in_the_queue_is_that_without_a_run(held):

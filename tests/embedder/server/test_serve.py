@@ -194,9 +194,14 @@ def client_leaves(program: subprocess.Popen, client: HTTPConnection) -> None:
     program.send_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("code", [("-m", "embedder.server"), ("-c", ENDLESS)], ids=["", "endless"])
 @pytest.mark.parametrize(
-    ("end", "drain"), [(drain_over, "0.5"), (second_signal, "3600"), (client_leaves, "3")]
+    ("end", "drain", "code"),
+    [
+        (drain_over, "0.5", ("-m", "embedder.server")),
+        (drain_over, "0.5", ("-c", ENDLESS)),
+        (second_signal, "3600", ("-c", ENDLESS)),
+        (client_leaves, "3", ("-c", ENDLESS)),
+    ],
 )
 def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
     """What waits gets 503, the run that has begun has a bound, and the process exits with 0."""
@@ -240,12 +245,6 @@ def test_info_has_the_servers_own_limits(minilm_artifact):
         info = httpx2.get(f"{url}/info", timeout=PATIENCE).json()
     assert info["max_concurrent_requests"] == info["tokenization_workers"] == 77
     assert info["max_batch_tokens"] == 600
-
-
-def test_it_starts_only_with_keys_or_no_keys(minilm_artifact):
-    """A server that anyone may use is started only by someone who says so."""
-    with pytest.raises(AssertionError, match=r"^error: One of --keys-file, .* and --no-keys is"):
-        process(minilm_artifact).__enter__()
 
 
 def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact):
