@@ -1,6 +1,6 @@
 """Title, metadata and blocks of a document, as every reader gives them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -54,6 +54,16 @@ class Document(NamedTuple):
     blocks: list[Block]
     #: Sentences on what was left out: rows that are broken, pages without text.
     problems: tuple[str, ...] = ()
+
+
+def check_blocks(blocks: Sequence[Block]) -> None:
+    """Refuse a document without text, or with too much of it."""
+    if not blocks:
+        raise RefusedDocumentError("it has no text")
+    if len(blocks) > MAX_BLOCKS:
+        raise RefusedDocumentError(
+            f"it has {len(blocks):,} paragraphs or rows; up to {MAX_BLOCKS:,} are allowed"
+        )
 
 
 class Outline:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from jobs.documents.bounded import bounded
 from jobs.documents.decoding import decoded
-from jobs.documents.document import MAX_BLOCKS, Document, Outline, RefusedDocumentError
+from jobs.documents.document import Document, Outline, RefusedDocumentError, check_blocks
 from jobs.documents.front_matter import front_matter, scalar, split_front_matter
 from jobs.documents.html import read_html
 from jobs.documents.markdown import read_markdown
-from jobs.documents.pdf import read_pdf
 from jobs.documents.tables import read_csv, read_json_lines
 from jobs.documents.text import read_text
 
@@ -31,13 +31,7 @@ def read_document(
     # S3 keeps the names in lower case.
     own = {name: scalar(attributes[name.lower()]) for name in wanted if name.lower() in attributes}
     document = read(data, attributes.get("Content-Type", ""), wanted)
-    blocks = document.blocks
-    if not blocks:
-        raise RefusedDocumentError("it has no text")
-    if len(blocks) > MAX_BLOCKS:
-        raise RefusedDocumentError(
-            f"it has {len(blocks):,} paragraphs or rows; up to {MAX_BLOCKS:,} are allowed"
-        )
+    check_blocks(document.blocks)
     title = str(document.metadata.get("title") or document.title or Path(key).name)
     of_document = {name: value for name, value in document.metadata.items() if name in wanted}
     return document._replace(title=title[:_MAX_NAME], metadata=own | of_document)
@@ -80,5 +74,5 @@ _READERS: dict[str, Callable[[bytes, str, Collection[str]], Document]] = {
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
     ".csv": read_csv,
-    ".pdf": read_pdf,
+    ".pdf": bounded("pdf"),
 }

@@ -21,7 +21,7 @@ def event(key):
 records = [event("docs/a.md"), event("docs/b.png"), {"messageId": "x", "body": "no"}]
 print(json.dumps(handler({"Records": records}, Context())))
 plan = handler({"step": "plan", "defaults": {}, "job": {}}, Context())
-print(json.dumps([plan["groups"], "pypdf" in sys.modules, "pyarrow" in sys.modules]))
+print(json.dumps([plan["groups"], "pypdfium2" in sys.modules, "pyarrow" in sys.modules]))
 """
 
 

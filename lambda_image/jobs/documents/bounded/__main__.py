@@ -1,0 +1,69 @@
+"""Reads a document from standard input, within limits, and writes it as JSON.
+
+`python -m jobs.documents.bounded FORMAT CONTENT_TYPE WANTED...`. Exit status `REFUSED` has the
+reason on standard error; a process that ends otherwise was over a limit.
+"""
+
+import logging
+import resource
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NoReturn
+
+import orjson
+
+from jobs.documents.bounded import CPU_SECONDS, MEMORY, REFUSED
+from jobs.documents.document import Document, RefusedDocumentError, check_blocks
+
+#: Limit of the text, in characters.
+_MAX_TEXT = 32 * 1024 * 1024
+
+
+def main() -> None:
+    """Read standard input."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+    logging.disable()
+    name, content_type, *wanted = sys.argv[1:]
+    try:
+        read = import_module(f"jobs.documents.bounded.{name}").read
+        document = read(sys.stdin.buffer.read(), content_type, wanted)
+        check_blocks(document.blocks)
+        if sum(len(block.text) for block in document.blocks) > _MAX_TEXT:
+            _refuse(f"it has more than {_MAX_TEXT:,} characters of text")
+        sys.stdout.buffer.write(_json(document))
+    except RefusedDocumentError as error:
+        _refuse(str(error))
+    except (MemoryError, RecursionError) as error:
+        _refuse(f"its text takes more than {MEMORY >> 20:,} MB of memory ({type(error).__name__})")
+    except Exception as error:  # a broken file may raise anything from the library
+        _refuse(f"it is not valid {name.upper()} ({type(error).__name__})")
+
+
+def _refuse(reason: str) -> NoReturn:
+    sys.stderr.write(reason)
+    sys.exit(REFUSED)
+
+
+def _json(document: Document) -> bytes:
+    blocks = [
+        block._replace(text=_unicode(block.text), headings=tuple(map(_unicode, block.headings)))
+        for block in document.blocks
+    ]
+    return orjson.dumps(
+        document._replace(title=_unicode(document.title), blocks=blocks), default=_plain
+    )
+
+
+def _unicode(text: str) -> str:
+    """Replace lone surrogates, which a broken font gives."""
+    return text.encode(errors="replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else tuple(value)
+
+
+if __name__ == "__main__":
+    main()
