@@ -114,7 +114,7 @@ def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
     ("limit", "most", "problem"),
     [
         ("chunks._MAX_CHUNKS", 3, "it has more than 3 chunks"),
-        ("reader.MAX_BLOCKS", 3, "paragraphs or rows; up to 3 are allowed"),
+        ("document.MAX_BLOCKS", 3, "paragraphs or rows; up to 3 are allowed"),
         ("chunks._MAX_BYTES", 60, "it has 72 bytes; up to 60 are allowed"),
     ],
 )
