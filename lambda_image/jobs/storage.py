@@ -1,35 +1,49 @@
-"""Files in a folder or in S3, by one interface: the library `obstore`.
+"""Files in a folder of this machine or in S3, by one interface.
 
 A file is created only if it does not exist (`If-None-Match` in S3), and read only if it is the one
 that was planned (`If-Match`). This makes it safe to run a shard twice.
 """
 
+import hashlib
 import io
 import os
+import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
-import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
+import botocore.session
+import orjson
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
 )
-from obstore.store import LocalStore, S3Store
 
 from jobs.errors import BatchError, ChangedInputError
 
-if TYPE_CHECKING:  # types that exist only in the library's stubs
+if TYPE_CHECKING:  # a type that exists only in the stubs
     from _typeshed import WriteableBuffer as Buffer
-    from obstore import GetOptions, ObjectMeta, PutMode
 
 #: How often the creation of a file is tried while other requests change it, and the first pause.
 _CREATIONS = 5
 _CONFLICT_SECONDS = 0.1
+#: Attempts of a request to S3. botocore does not repeat one whose answer breaks off.
+_ATTEMPTS = 5
+#: Requests at a time: a reconciliation compares as many documents.
+_CONNECTIONS = 32
+#: The names that `is_hidden` is about; `.` and `..`, which S3 allows, are as other names.
+_HIDDEN = re.compile(r"(^|/)(_|\.(?!\.?(/|$)))")
+#: What the name of a file on a disk begins with until it is whole.
+_UNFINISHED = ".unfinished-"
 
 
 class StoredFile(NamedTuple):
@@ -43,135 +57,304 @@ class StoredFile(NamedTuple):
 
 
 class StoredObject(NamedTuple):
-    """An object of S3 with its content."""
+    """A file with its content."""
 
     data: bytes
     etag: str
-    #: Content type, user metadata and the like, by their names.
+    #: User metadata by their names, and the `Content-Type`; none on a disk.
     attributes: Mapping[str, str]
 
 
-class Folder:
+class Folder(ABC):
     """A folder of files; each path is relative to it.
 
     What the disk or S3 refuses is a `BatchError`.
     """
 
-    def __init__(self, store: LocalStore | S3Store, name: str) -> None:
-        self._store = store
+    def __init__(self, name: str) -> None:
         #: The URL or path, for messages.
         self.name = name
 
+    @abstractmethod
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
         """Yield all files below a prefix, in the order of their paths."""
-        with _explained(f"{self.name} cannot be listed"):
-            listed = [
-                StoredFile(item["path"], item["size"], item["e_tag"] or "")
-                for items in obstore.list(self._store, prefix=prefix or None)
-                for item in items
-            ]
-        yield from sorted(listed)
 
+    @abstractmethod
     def folders(self) -> list[str]:
         """Return the names of the folders directly in this one, in order."""
-        with _explained(f"{self.name} cannot be listed"):
-            return sorted(obstore.list_with_delimiter(self._store)["common_prefixes"])
 
-    def open(self, file: StoredFile) -> "RemoteFile":
-        """Open a file for random access. Each read checks its ETag."""
-        return RemoteFile(self, file)
-
+    @abstractmethod
     def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
         """Read a file, or the bytes from `start` to `stop`.
 
         With an `etag`, a file that has another one is a `ChangedInputError`.
         """
-        options: GetOptions = {}
-        if etag:
-            options["if_match"] = etag
-        if stop is not None:
-            options["range"] = (start, stop)
-        elif start:
-            options["range"] = {"offset": start}
-        with _explained(f"{self.name}/{key} cannot be read"):
-            try:
-                return bytes(obstore.get(self._store, key, options=options).bytes())
-            except PreconditionError as error:
-                raise ChangedInputError(
-                    f"{self.name}/{key} changed after the job was planned. Start the job again: it "
-                    "becomes a new job with the changed input."
-                ) from error
 
+    @abstractmethod
+    def read_object(self, key: str) -> StoredObject | None:
+        """Read a file with its attributes; None if it does not exist.
+
+        A missing permission is not a missing file.
+        """
+
+    @abstractmethod
     def find(self, key: str) -> StoredFile | None:
         """Return a file, or None if it does not exist."""
+
+    @abstractmethod
+    def write(self, key: str, data: bytes) -> None:
+        """Write a file, whole or not at all; an existing one is replaced."""
+
+    @abstractmethod
+    def _add(self, key: str, data: bytes) -> bool:
+        """Write a file that does not exist; return whether that was possible."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write a file, whole or not at all, unless it exists; return whether it was written."""
+        for attempt in range(_CREATIONS):
+            if self._add(key, data):
+                return True
+            # S3 refuses it also while another request creates or deletes the file.
+            if self.find(key) is not None:
+                return False
+            time.sleep(_CONFLICT_SECONDS * 2**attempt)
+        raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
+
+    def open(self, file: StoredFile) -> "RemoteFile":
+        """Open a file for random access. Each read checks its ETag."""
+        return RemoteFile(self, file)
+
+    def _changed(self, key: str) -> ChangedInputError:
+        return ChangedInputError(
+            f"{self.name}/{key} changed after the job was planned. Start the job again: it becomes "
+            "a new job with the changed input."
+        )
+
+
+class DiskFolder(Folder):
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+
+    def files(self, prefix: str = "") -> Iterator[StoredFile]:
+        """See `Folder`. Links are followed."""
+        files = []
+        seen = set()
+        with _explained(f"{self.name} cannot be listed"):
+            for folder, folders, names in os.walk(self._path / prefix, followlinks=True):
+                # A link to a folder above has no end.
+                folders[:] = folders if (real := os.path.realpath(folder)) not in seen else []
+                seen.add(real)
+                for name in names:
+                    path = Path(folder, name)
+                    if path.is_file() and not name.startswith(_UNFINISHED):
+                        key = path.relative_to(self._path).as_posix()
+                        # The name of a file may be any bytes; those that are no text are an error.
+                        key.encode()
+                        files.append(StoredFile(key, *_state(path.stat())))
+        yield from sorted(files)
+
+    def folders(self) -> list[str]:
+        """See `Folder`."""
+        with _explained(f"{self.name} cannot be listed"):
+            return sorted(path.name for path in self._path.iterdir() if path.is_dir())
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
+        """See `Folder`."""
+        with (
+            _explained(f"{self.name}/{key} cannot be read"),
+            (self._path / key).open("rb") as stream,
+        ):
+            if etag and _state(os.fstat(stream.fileno()))[1] != etag:
+                raise self._changed(key)
+            stream.seek(start)
+            return stream.read(-1 if stop is None else stop - start)
+
+    def read_object(self, key: str) -> StoredObject | None:
+        """See `Folder`."""
+        file = self.find(key)
+        return file and StoredObject(self.read(key, etag=file.etag), file.etag, {})
+
+    def find(self, key: str) -> StoredFile | None:
+        """See `Folder`."""
+        path = self._path / key
+        with _explained(f"{path} cannot be read"):
+            return StoredFile(key, *_state(path.stat())) if path.is_file() else None
+
+    def write(self, key: str, data: bytes) -> None:
+        """See `Folder`."""
+        with self._written(key, data) as written:
+            written.replace(self._path / key)
+
+    def _add(self, key: str, data: bytes) -> bool:
+        with self._written(key, data) as written:
+            try:
+                (self._path / key).hardlink_to(written)
+            except FileExistsError:
+                return False
+        return True
+
+    @contextmanager
+    def _written(self, key: str, data: bytes) -> Iterator[Path]:
+        """Write a file beside the one that it becomes."""
+        folder = (self._path / key).parent
+        with _explained(f"{self.name}/{key} cannot be written"):
+            folder.mkdir(parents=True, exist_ok=True)
+            written = folder / f"{_UNFINISHED}{uuid4().hex}"
+            try:
+                with written.open("xb") as stream:
+                    stream.write(data)
+                yield written
+            finally:
+                written.unlink(missing_ok=True)
+
+
+class S3Folder(Folder):
+    """A folder of S3. Its keys may be any that S3 allows, as `a//b` and `../a`.
+
+    An empty object whose key ends with `/` is how S3's console shows a folder, and no file.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url.rstrip("/"))
+        self._bucket, _, folder = self.name.removeprefix("s3://").partition("/")
+        self._prefix = f"{folder}/" if folder else ""
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        self._client = _connect(region, os.environ.get("AWS_ENDPOINT_URL"))
+
+    def files(self, prefix: str = "") -> Iterator[StoredFile]:
+        """See `Folder`."""
+        for page in self._pages(Prefix=self._prefix + prefix):
+            for item in page.get("Contents", ()):
+                key = item["Key"].removeprefix(self._prefix)
+                if key and not _is_marker(key, item["Size"]):
+                    yield StoredFile(key, item["Size"], item["ETag"])
+
+    def folders(self) -> list[str]:
+        """See `Folder`."""
+        pages = self._pages(Prefix=self._prefix, Delimiter="/")
+        prefixes = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", ())]
+        return [prefix.removeprefix(self._prefix).removesuffix("/") for prefix in prefixes]
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
+        """See `Folder`."""
+        options = {"IfMatch": etag} if etag else {}
+        if start or stop is not None:
+            options["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                return self._get(key, **options)[0]
+            except ClientError as error:
+                if _status(error) == 412:
+                    raise self._changed(key) from error
+                raise
+
+    def read_object(self, key: str) -> StoredObject | None:
+        """See `Folder`."""
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                data, head = self._get(key)
+            except ClientError as error:
+                if _status(error) == 404:
+                    return None
+                raise
+        if _is_marker(key, len(data)):
+            return None
+        return StoredObject(data, head["ETag"], _attributes(head))
+
+    def find(self, key: str) -> StoredFile | None:
+        """See `Folder`."""
         # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
-        item = self._head(key, FileNotFoundError, PermissionDeniedError)
-        return item and StoredFile(item["path"], item["size"], item["e_tag"] or "")
+        head = self._head(key, 404, 403)
+        return StoredFile(key, head["ContentLength"], head["ETag"]) if head else None
 
     def version(self, key: str) -> tuple[str, int] | None:
         """Return what changes with each write of an object, and its size; None without the object.
 
-        A missing permission is not a missing object.
+        It has the attributes too: S3's times are seconds, in which several writes may happen. A
+        missing permission is not a missing object.
         """
-        item = self._head(key, FileNotFoundError)
-        return item and (
-            f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}",
-            item["size"],
-        )
+        head = self._head(key, 404)
+        if head is None or _is_marker(key, head["ContentLength"]):
+            return None
+        attributes = orjson.dumps(_attributes(head), option=orjson.OPT_SORT_KEYS)
+        digest = hashlib.sha256(attributes).hexdigest()[:32]
+        time_written = f"{head['LastModified']:%Y-%m-%dT%H:%M:%SZ}"
+        return f"{head['ETag']} {time_written} {digest}", head["ContentLength"]
 
-    def _head(self, key: str, *absent: type[Exception]) -> "ObjectMeta | None":
-        with _explained(f"{self.name}/{key} cannot be read"):
+    def tags(self, key: str) -> list[tuple[str, str]]:
+        """Return the tags of an object: none if it does not exist."""
+        with _explained(f"the tags of {self.name}/{key} cannot be read"):
             try:
-                return obstore.head(self._store, key)
-            except absent:
-                return None
-
-    def read_object(self, key: str) -> StoredObject | None:
-        """Read an object with its attributes; None if it does not exist.
-
-        A missing permission is not a missing object.
-        """
-        with _explained(f"{self.name}/{key} cannot be read"):
-            try:
-                response = obstore.get(self._store, key)
-            except FileNotFoundError:
-                return None
-            attributes = {str(name): value for name, value in response.attributes.items()}
-            return StoredObject(bytes(response.bytes()), response.meta["e_tag"] or "", attributes)
+                answer = self._client.get_object_tagging(**self._named(key))
+            except ClientError as error:
+                if _status(error) == 404:
+                    return []
+                raise
+        return [(tag["Key"], tag["Value"]) for tag in answer["TagSet"]]
 
     def replace(self, key: str, data: bytes, etag: str) -> str | None:
         """Write an object with this ETag, or a new one with ""; return the new ETag.
 
         None if another request has written it meanwhile.
         """
-        with _explained(f"{self.name}/{key} cannot be written"):
-            try:
-                mode: PutMode = {"e_tag": etag} if etag else "create"
-                written = obstore.put(self._store, key, data, mode=mode, use_multipart=False)
-            except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-                return None
-        return written["e_tag"]
-
-    def create(self, key: str, data: bytes) -> bool:
-        """Write a file, whole or not at all, unless it exists; return whether it was written."""
-        for attempt in range(_CREATIONS):
-            with _explained(f"{self.name}/{key} cannot be written"):
-                try:
-                    obstore.put(self._store, key, data, mode="create", use_multipart=False)
-                except AlreadyExistsError:
-                    if self.find(key) is not None:
-                        return False
-                else:
-                    return True
-            # S3 answers 409 while another request creates or deletes the file. The library reports
-            # that as it reports 412, so the file is looked up.
-            time.sleep(_CONFLICT_SECONDS * 2**attempt)
-        raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
+        if not etag:
+            return self._put(key, data, 409, 412, IfNoneMatch="*")
+        return self._put(key, data, 404, 409, 412, IfMatch=etag)
 
     def write(self, key: str, data: bytes) -> None:
-        """Write a file, whole or not at all; an existing one is replaced."""
+        """See `Folder`."""
+        self._put(key, data)
+
+    def _add(self, key: str, data: bytes) -> bool:
+        return self._put(key, data, 409, 412, IfNoneMatch="*") is not None
+
+    def _named(self, key: str) -> dict[str, str]:
+        """Return an object's bucket and key, as botocore takes them."""
+        return {"Bucket": self._bucket, "Key": self._prefix + key}
+
+    def _pages(self, **options: str) -> Iterator[dict[str, Any]]:
+        with _explained(f"{self.name} cannot be listed"):
+            pages = self._client.get_paginator("list_objects_v2")
+            yield from pages.paginate(Bucket=self._bucket, **options)
+
+    def _get(self, key: str, **options: str) -> tuple[bytes, dict[str, Any]]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            answer = self._client.get_object(**self._named(key), **options)
+            try:
+                return answer["Body"].read(), answer
+            except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    def _head(self, key: str, *absent: int) -> dict[str, Any] | None:
+        """Return the properties of an object; None with one of the statuses `absent`."""
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                head: dict[str, Any] = self._client.head_object(**self._named(key))
+            except ClientError as error:
+                if _status(error) in absent:
+                    return None
+                raise
+        return head
+
+    def _put(self, key: str, data: bytes, *conflicts: int, **conditions: str) -> str | None:
+        """Write an object; return its ETag, None with one of the statuses `conflicts`.
+
+        They are 412 for a condition that is not met, 409 during another write, and 404 for an
+        object to replace that is gone.
+        """
         with _explained(f"{self.name}/{key} cannot be written"):
-            obstore.put(self._store, key, data, use_multipart=False)
+            try:
+                answer = self._client.put_object(**self._named(key), Body=data, **conditions)
+            except ClientError as error:
+                if _status(error) in conflicts:
+                    return None
+                raise
+        return str(answer["ETag"])
 
 
 class RemoteFile(io.RawIOBase):
@@ -217,28 +400,65 @@ class RemoteFile(io.RawIOBase):
 def open_folder(url: str, *, create: bool = False) -> Folder:
     """Open a folder: a path, or `s3://bucket/prefix/`.
 
-    S3's region, endpoint and credentials come from AWS's environment variables (in Lambda, those of
-    the function's role), from the role of a container, or from that of an instance. Profiles are
-    not read.
+    S3's credentials are those that botocore finds: variables, a profile, or the role of the
+    function, of a container or of an instance.
     """
     if url.startswith("s3://"):
-        # Only an endpoint on this machine, which the environment names, has no TLS.
-        plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-        store = S3Store.from_url(url, client_options={"allow_http": plain})
-        return Folder(store, url.rstrip("/"))
+        return S3Folder(url)
     if "://" in url:
         raise BatchError(f"A folder is a path or s3://BUCKET/PREFIX; found {url}.")
     path = Path(url)
-    if not create and not path.is_dir():
+    if create:
+        with _explained(f"{url} cannot be written"):
+            path.mkdir(parents=True, exist_ok=True)
+    if not path.is_dir():
         raise BatchError(f"{url} is not a folder.")
-    return Folder(LocalStore(path.resolve(), mkdir=create), str(path))
+    return DiskFolder(path)
+
+
+def is_hidden(key: str) -> bool:
+    """Return whether a name in a path begins with `.` or `_`: no input, as in Spark and Arrow."""
+    return bool(_HIDDEN.search(key))
+
+
+@cache
+def _connect(region: str | None, endpoint: str | None) -> Any:
+    """Return the client of S3 of this process; threads share it."""
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        max_pool_connections=_CONNECTIONS,
+        connect_timeout=5,
+        read_timeout=30,
+    )
+    return botocore.session.Session().create_client(
+        "s3", region_name=region, endpoint_url=endpoint, config=config
+    )
+
+
+def _attributes(head: Mapping[str, Any]) -> dict[str, str]:
+    """Return user metadata and content type of an answer of S3."""
+    return {**head["Metadata"], "Content-Type": head.get("ContentType", "")}
+
+
+def _is_marker(key: str, size: int) -> bool:
+    return not size and key.endswith("/")
+
+
+def _state(status: os.stat_result) -> tuple[int, str]:
+    """Return the size of a file on a disk, and what changes with its content."""
+    changed = status.st_mtime_ns // 1000
+    return status.st_size, f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
+
+
+def _status(error: ClientError) -> int:
+    """Return the HTTP status of an error of S3."""
+    return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
 
 
 @contextmanager
 def _explained(problem: str) -> Iterator[None]:
-    """Raise the library's errors with the first sentence of their messages, as BatchError."""
+    """Raise the errors of the disk and of botocore as BatchError, with what could not be done."""
     try:
         yield
-    except (BaseError, OSError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise BatchError(f"{problem}: {reason}.") from error
+    except (BotoCoreError, ClientError, OSError, UnicodeError) as error:
+        raise BatchError(f"{problem}: {str(error).rstrip('.')}.") from error

@@ -14,6 +14,14 @@ from embedder.core.engine import Engine
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.jobs.local_s3 import LocalS3, local_s3
 
+#: Keys that S3 allows.
+ODD_KEYS = [
+    *("x//y.md", "/z.md", "//z.md", "sub//", "./z.md", "../z.md", "a/../../b.md", "a/./b.md"),
+    *("x\x01y.md", "tab\tx.md", "line\r.md", "\x7f.md", " a +%2F%.md", "?a=b&c#d;e.md", "a:\\b"),
+    *("*|<>'\"`{}[]^~.md", "nfd-u\u0308.md", "\u4e16.md", "\U0001f600.md", "\ufffd\u2028.md"),
+    "k" * 900,
+]
+
 
 @pytest.fixture
 def s3(monkeypatch) -> Iterator[LocalS3]:

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from tests.fixtures.local_server import QuietHandler, serving
 
+#: Keys of an answer to a listing.
+_PAGE = 1000
 DATE = "Sun, 22 Nov 2026 10:00:00 GMT"
 
 
@@ -59,7 +61,7 @@ class _Handler(QuietHandler):
         if self.command == "PUT":
             self._write(self.read_body())
         elif "list-type" in query:
-            self._list(*(query.get(name, [""])[0] for name in ("prefix", "delimiter")))
+            self._list({name: values[0] for name, values in query.items()})
         elif self.path.endswith("?tagging"):
             self._tags(self._path())
         else:
@@ -112,29 +114,39 @@ class _Handler(QuietHandler):
         )
         self._answer(200, f"<Tagging><TagSet>{tags}</TagSet></Tagging>".encode())
 
-    def _list(self, prefix: str, delimiter: str) -> None:
-        bucket = self._path().strip("/")
-        items, folders = "", set()
-        for path, data in sorted(self.store.objects.items()):
-            key = path.removeprefix(f"{bucket}/")
-            if key == path or not key.startswith(prefix):
-                continue
-            name, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
-            if found:
-                folders.add(f"{prefix}{name}{delimiter}")
+    def _list(self, query: dict[str, str]) -> None:
+        """Answer with up to 1,000 keys and folders, in the encoding that the caller wants."""
+        bucket = f"{self._path().strip('/')}/"
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        listed: dict[str, bytes | None] = {}
+        for path, data in self.store.objects.items():
+            key = path.removeprefix(bucket)
+            if key != path and key.startswith(prefix):
+                name, ended, _ = key[len(prefix) :].partition(delimiter or "\0")
+                listed[prefix + name + ended] = None if ended else data
+        begin = unquote(query.get("continuation-token", ""))
+        names = sorted(name for name in listed if name > begin)
+        items = ""
+        for name in names[:_PAGE]:
+            # XML has no control characters, so botocore asks for URL encoding.
+            shown = quote(name) if query.get("encoding-type") == "url" else escape(name)
+            if (data := listed[name]) is None:
+                items += f"<CommonPrefixes><Prefix>{shown}</Prefix></CommonPrefixes>"
                 continue
             items += (
-                f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
+                f"<Contents><Key>{shown}</Key><Size>{len(data)}</Size>"
                 f"<ETag>{escape(_etag(data))}</ETag><LastModified>"
                 f"{parsedate_to_datetime(DATE):%FT%T.000Z}"
                 "</LastModified></Contents>"
             )
-        items += "".join(
-            f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"
-            for folder in sorted(folders)
-        )
-        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>"
-        self._answer(200, body.encode())
+        more = len(names) > _PAGE
+        if more:
+            token = quote(names[_PAGE - 1], safe="")
+            items += f"<NextContinuationToken>{token}</NextContinuationToken>"
+        if query.get("encoding-type") == "url":
+            items += "<EncodingType>url</EncodingType>"
+        body = f"<IsTruncated>{str(more).lower()}</IsTruncated>{items}"
+        self._answer(200, f"<ListBucketResult>{body}</ListBucketResult>".encode())
 
     def _path(self) -> str:
         path = unquote(urlsplit(self.path).path).removeprefix("/")

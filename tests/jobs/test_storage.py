@@ -1,9 +1,13 @@
 """Files in a folder are listed, read by ranges, and created once."""
 
+from collections.abc import Iterator
+
 import pytest
+from moto.server import ThreadedMotoServer
 
 from jobs.errors import BatchError, ChangedInputError
-from jobs.storage import open_folder
+from jobs.storage import S3Folder, open_folder
+from tests.jobs.conftest import ODD_KEYS
 
 
 def test_a_file_is_read_by_ranges(tmp_path):
@@ -32,16 +36,68 @@ def test_the_folders_of_a_folder_are_listed_alone(tmp_path, s3):
     assert open_folder("s3://bucket/top/").folders() == ["a", "b"]
 
 
-def test_s3_has_tls_unless_the_environment_names_its_endpoint(monkeypatch):
-    """Another variable of the library's own sends nothing in the clear."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
-        monkeypatch.setenv(name, "local")
-    monkeypatch.setenv("AWS_ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(BatchError, match="builder error"):
-        open_folder("s3://bucket/prefix").find("a")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(BatchError, match="error sending request"):
-        open_folder("s3://bucket/prefix").find("a")
+def test_s3_has_tls_unless_the_environment_names_its_endpoint(s3, monkeypatch):
+    """Its variables are those of AWS."""
+    assert S3Folder("s3://bucket/a")._client.meta.endpoint_url == s3.url
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    endpoint = S3Folder("s3://bucket/a")._client.meta.endpoint_url
+    assert endpoint == "https://s3.eu-central-1.amazonaws.com"
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    """Serve S3 as other authors than those of the kit's double know it."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.mark.parametrize("url", ["s3://whole", "s3://part/docs/"])
+@pytest.mark.parametrize("server", ["moto", "double"])
+def test_a_folder_of_s3_has_every_key_that_s3_allows(s3, moto, monkeypatch, server, url):
+    """Each is created once, listed, found, read, and replaced under S3's conditions."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", {"moto": moto, "double": s3.url}[server])
+    folder = S3Folder(url)
+    # The double takes it for an object.
+    folder._client.create_bucket(
+        Bucket=folder._bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    # The last one has content, so that it is no folder of S3's console.
+    keys = [*ODD_KEYS, "..", "full/"]
+    for key in keys:
+        assert folder.create(key, key.encode())
+        assert not folder.create(key, b"again")
+    for marker in ("empty/", "empty/inner/"):
+        folder.write(marker, b"")
+        assert (folder.version(marker), folder.read_object(marker)) == (None, None)
+    files = list(folder.files())
+    assert [file.key for file in files] == sorted(keys)
+    for file in files:
+        assert folder.find(file.key) == file
+        assert folder.version(file.key)[1] == file.size == len(file.key.encode())
+        assert folder.read(file.key, stop=1, etag=file.etag) == file.key.encode()[:1]
+        etag = folder.replace(file.key, b"new", file.etag)
+        assert folder.replace(file.key, b"newer", file.etag) is None
+        assert folder.read_object(file.key)[:2] == (b"new", etag)
+    assert folder.replace("gone", b"", etag) is None
+
+
+def test_a_listing_has_more_keys_than_one_answer_of_s3(s3):
+    """S3 lists 1,000 keys at a time, here with one that XML cannot have at the end of a page."""
+    keys = sorted([*(f"{number:04}" for number in range(2500)), "0998\x01\n/"])
+    s3.objects |= {f"bucket/{key}": b"x" for key in keys}
+    assert [file.key for file in S3Folder("s3://bucket").files()] == keys
+
+
+def test_a_write_of_equal_content_and_other_metadata_is_another_version(s3):
+    """Also in the second of the write before, which the time of S3 does not tell apart."""
+    s3.objects["bucket/a"] = b"x"
+    folder, versions = S3Folder("s3://bucket"), set()
+    for attributes in ({}, {"x-amz-meta-year": "1"}, {"content-type": "text/plain; charset=x"}):
+        s3.attributes["bucket/a"] = attributes
+        versions.add(folder.version("a"))
+    assert len(versions) == 3
 
 
 @pytest.mark.parametrize("kind", ["disk", "s3"])

@@ -27,14 +27,7 @@ from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
 from embedding_client import invocation_event
 from embedding_kit.image_identity import index_id
-from jobs.ingest.run import (
-    DocumentSteps,
-    IngestConfig,
-    ReconcileSteps,
-    entry,
-    is_document,
-    open_documents,
-)
+from jobs.ingest.run import DocumentSteps, IngestConfig, ReconcileSteps, entry, open_documents
 from operations import migration
 from stacks.environment_file import load_environment
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
@@ -209,7 +202,7 @@ class World:
         """Return whether an index has exactly the chunks of the documents."""
         documents = self.ingested[index].messages._documents
         paths = [path for path in self.s3.objects if path.startswith("documents/docs/")]
-        keys = filter(is_document, (path.removeprefix("documents/docs/") for path in paths))
+        keys = (path.removeprefix("documents/docs/") for path in paths)
         wanted = {name for key in keys for name in chunks_of(documents, key)}
         return set(self.vectors.indexes[index].vectors) == wanted
 

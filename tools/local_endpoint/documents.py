@@ -20,8 +20,7 @@ from jobs.documents.chunking import Chunker
 from jobs.documents.chunks import read_chunks
 from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError
-from jobs.ingest.run import is_document
-from jobs.storage import open_folder
+from jobs.storage import is_hidden, open_folder
 from model_compiler.errors import CompilerError
 from model_compiler.index_builder import EmbeddedRowsCache, build_index
 
@@ -53,7 +52,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
     about: list[EntryMetadata] = []
     documents = 0
     for file in source.files():
-        if not is_document(file.key):
+        if is_hidden(file.key):
             continue
         try:
             chunks = read_chunks(

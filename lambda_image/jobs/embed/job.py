@@ -42,7 +42,7 @@ SCORE_COLUMN = "score"
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.
-_OUTPUT_FORMAT = 2
+_OUTPUT_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Job:
     query: str | None = None
     #: The field with the id; None makes an id from the file's name and the row's position.
     id: str | None = None
-    #: Fields that are copied to the output.
+    #: Fields, or folders as `lang=en/`, that are copied to the output.
     metadata: tuple[str, ...] = ()
     #: The name of one of the model's prompts; None takes the default prompt.
     prompt: str | None = None

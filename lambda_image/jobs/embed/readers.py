@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import orjson
 import pyarrow as arrow
@@ -37,6 +38,8 @@ _FORMATS = {
     ".csv.gz": "csv.gz",
     ".parquet": "parquet",
 }
+#: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: Read with a range, in bytes, for the line that begins in it and ends after it.
 _BEYOND = 1 << 16
 #: The size of the reads of a whole file, in bytes.
@@ -73,6 +76,32 @@ def format_of(key: str) -> str:
     )
 
 
+def folder_values(key: str, job: Job) -> dict[str, str | None]:
+    """Return the metadata that the folders of a file name, as Hive does it: `lang=en/year=2024/`.
+
+    Names and values are percent-decoded. Hive's name for null is None.
+    """
+    values: dict[str, str | None] = {}
+    for folder in key.split("/")[:-1]:
+        try:
+            name, equals, value = (unquote(text, errors="strict") for text in folder.partition("="))
+        except UnicodeDecodeError:
+            raise BatchError(
+                f"{key}: the name of a folder is not percent-encoded UTF-8: {folder}."
+            ) from None
+        if equals and name in job.metadata:
+            if name in values:
+                raise BatchError(f"{key} has the folder {name!r} twice; allowed is one.")
+            values[name] = None if value == _HIVE_NULL else value
+    return values
+
+
+def columns_of(key: str, job: Job) -> list[str]:
+    """Return the names of the columns that a file of a job must have."""
+    given = folder_values(key, job).keys() - {job.text, job.query, job.id}
+    return [name for name in job.columns if name not in given]
+
+
 def is_compressed(key: str) -> bool:
     """Return whether a file is compressed as a whole."""
     return key.lower().endswith(".gz")
@@ -95,9 +124,16 @@ def open_stream(
 
 
 def read_records(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    """Yield the records of a shard in the order of the file, also of rows with a problem."""
+    """Yield the records of a shard in the order of the file, also of rows with a problem.
+
+    A folder's value counts before a field of its name, as in DuckDB and Arrow.
+    """
     readers = {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet}
-    yield from readers[shard.format.removesuffix(".gz")](folder, shard, job)
+    values = folder_values(shard.key, job)
+    for record in readers[shard.format.removesuffix(".gz")](folder, shard, job):
+        fields = zip(job.metadata, record.metadata, strict=False)
+        metadata = tuple(values.get(name, value) for name, value in fields)
+        yield record._replace(metadata=metadata) if values else record
 
 
 def csv_header(folder: Folder, file: StoredFile) -> tuple[list[str], int]:
@@ -135,10 +171,12 @@ def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema"
     Parquet's columns keep theirs, and all else is text. Arrow has several types of text, and which
     one a file has depends on the program that wrote it: in the output it is always the same.
     """
-    if format_of(file.key) != "parquet" or not job.metadata:
-        return arrow.schema([(name, arrow.string()) for name in job.metadata])
-    schema = open_parquet(folder, file).schema_arrow
-    return arrow.schema([(name, _output_type(schema.field(name).type)) for name in job.metadata])
+    types = dict.fromkeys(job.metadata, arrow.string())
+    columns = types.keys() - folder_values(file.key, job)
+    if columns and format_of(file.key) == "parquet":
+        schema = open_parquet(folder, file).schema_arrow
+        types |= {name: _output_type(schema.field(name).type) for name in columns}
+    return arrow.schema(types)
 
 
 def open_parquet(folder: Folder, file: StoredFile) -> "pyarrow.parquet.ParquetFile":
@@ -205,11 +243,11 @@ def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
 
 def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
     try:
-        opened = open_parquet(folder, shard.file)
+        opened, columns = open_parquet(folder, shard.file), columns_of(shard.key, job)
         group = shard.row_group or 0
         before = sum(opened.metadata.row_group(number).num_rows for number in range(group))
         row = 0
-        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=job.columns):
+        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=columns):
             start, stop = max(row, shard.start), min(row + len(batch), shard.stop)
             rows = batch.slice(start - row, max(0, stop - start)).to_pylist()
             for position, fields in enumerate(rows, before + start):

@@ -11,6 +11,7 @@ from embedder.core.engine import Engine
 from embedder.core.reranker import Reranker
 from jobs.embed.job import LAYOUT, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
 from jobs.embed.readers import (
+    columns_of,
     csv_boundaries,
     csv_header,
     format_of,
@@ -23,7 +24,7 @@ from jobs.embed.worker import ShardCounts, embed_shard, read_counts, space_of
 from jobs.errors import BatchError, ChangedModelError
 from jobs.rows import column_problem, header_problem
 from jobs.steps import Steps, given_settings, read_settings
-from jobs.storage import Folder, StoredFile, open_folder
+from jobs.storage import Folder, StoredFile, is_hidden, open_folder
 
 #: About 500 documents of 200 tokens, which take MiniLM 25 s on one vCPU.
 _SHARD_BYTES = 512 * 1024
@@ -103,7 +104,7 @@ def plan_shards(
     types = None
     scanned = 0
     for file in folder.files():
-        if any(part.startswith((".", "_")) for part in file.key.split("/")):
+        if is_hidden(file.key):
             continue
         name = format_of(file.key)
         if name.startswith("csv") or is_compressed(file.key):
@@ -300,8 +301,9 @@ def _length(folder: Folder, file: StoredFile) -> int:
 
 
 def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
-    columns = [name for name in names if name in job.columns]
-    problems = [header_problem(columns), *(column_problem(names, name) for name in job.columns)]
+    wanted = columns_of(file.key, job)
+    columns = [name for name in names if name in wanted]
+    problems = [header_problem(columns), *(column_problem(names, name) for name in wanted)]
     if problem := next(filter(None, problems), None):
         raise BatchError(f"{file.key} {problem}.")
 

@@ -25,7 +25,7 @@ from jobs.documents.chunks import digest, read_chunks
 from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError, UnavailableError
 from jobs.load.index_client import IndexClient, encode
-from jobs.storage import Folder, StoredObject
+from jobs.storage import S3Folder, StoredObject
 
 #: Changes when an equal object would give other chunks.
 _FORMAT = 1
@@ -104,7 +104,7 @@ class DocumentWrite:
         current: DocumentList,
         etag: str,
         *,
-        lists: Folder,
+        lists: S3Folder,
         index: IndexClient,
         now: Callable[[], float],
     ) -> None:
@@ -167,8 +167,8 @@ class DocumentIndex:
         engine: Engine,
         chunker: Chunker,
         *,
-        source: Folder,
-        lists: Folder,
+        source: S3Folder,
+        lists: S3Folder,
         index: IndexClient,
         metadata: tuple[str, ...],
         refuse: Callable[[str, str], bool],

@@ -10,7 +10,6 @@ lists; the first one over an index is the first load. Its records are in a folde
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
-import botocore.session
 import orjson
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -35,7 +33,7 @@ from jobs.ingest.document_index import BusyDocumentError, DocumentCounts, Docume
 from jobs.ingest.index_check import IndexCheck
 from jobs.load.index_client import IndexClient
 from jobs.steps import JobLayout, Steps, UnexpectedError, given_settings, read_variable, write_line
-from jobs.storage import Folder, StoredObject, open_folder
+from jobs.storage import S3Folder, StoredObject, is_hidden, open_folder
 
 LAYOUT = JobLayout(
     name="reconciliation",
@@ -53,13 +51,8 @@ _READERS = 32
 _SECONDS = 220
 #: How long the last step embeds a sample; it has 900 seconds.
 _CHECK_SECONDS = 780
-#: Names that are no documents, as in batch jobs.
-_IGNORED = re.compile(r"(^|/)[._]|/$")
 #: Before Lambda ends the function: the last slice of chunks and its request must fit.
 _RESERVE_SECONDS = 420
-#: Requests at a time: a reconciliation compares as many documents.
-_CONNECTIONS = 32
-_ATTEMPTS = 5
 #: Without a way to the queue, a letter takes up to 7 seconds.
 LETTER_CONFIG = Config(
     connect_timeout=3, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2}
@@ -124,7 +117,7 @@ class DocumentSteps(Steps):
             raise BatchError("A message must be an event of S3 from EventBridge.") from None
         inner = key.removeprefix(self._prefix)
         counts = DocumentCounts()
-        if key.startswith(self._prefix) and is_document(inner):
+        if inner and key.startswith(self._prefix) and not is_hidden(inner):
             counts = self._documents.update(inner, deadline=event["deadline"])
         written = bool(counts.changed or counts.refused)
         seconds = round(max(0.0, self._now() - began), 3)
@@ -178,11 +171,6 @@ class Group(NamedTuple):
         return f"done/{self.number:06d}.json"
 
 
-def is_document(key: str) -> bool:
-    """Return whether a key, below the folder of documents, is one of a document."""
-    return bool(key) and not _IGNORED.search(key)
-
-
 class ReconcileSteps(Steps):
     """Runs the steps; `records` is the URL of the folder with all reconciliations."""
 
@@ -206,8 +194,8 @@ class ReconcileSteps(Steps):
         documents: DocumentIndex,
         check: IndexCheck,
         *,
-        source: Folder,
-        lists: Folder,
+        source: S3Folder,
+        lists: S3Folder,
         records: str,
     ) -> None:
         self._documents, self._check = documents, check
@@ -261,7 +249,7 @@ class ReconcileSteps(Steps):
         keys: list[str] = []
         number = size = 0
         for file in self._source.files():
-            if not is_document(file.key):
+            if is_hidden(file.key):
                 continue
             lists.discard(list_name(file.key))
             keys.append(file.key)
@@ -275,30 +263,20 @@ class ReconcileSteps(Steps):
             keys, number = [], number + 1
 
 
-class TaggedFolder(Folder):
+class TaggedFolder(S3Folder):
     """A folder of S3 in which the wanted tags of an object are user metadata, after its own.
 
     So their names are in lower case. A change of a wanted tag changes the object's version.
     """
 
-    def __init__(self, url: str, *, wanted: Collection[str], region: str) -> None:
-        opened = open_folder(url)
-        super().__init__(opened._store, opened.name)
+    def __init__(self, url: str, *, wanted: Collection[str]) -> None:
+        super().__init__(url)
         self._wanted = {name.lower() for name in wanted}
-        config = Config(
-            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-            max_pool_connections=_CONNECTIONS,
-            connect_timeout=5,
-            read_timeout=30,
-        )
-        self._client = botocore.session.Session().create_client(
-            "s3", region_name=region, config=config
-        )
 
     def version(self, key: str) -> tuple[str, int] | None:
         """Return what changes with each write of an object or of a wanted tag, and its size."""
         version = super().version(key)
-        tags = self._tags(key) if version else []
+        tags = self._wanted_tags(key) if version else []
         return (f"{version[0]} {digest(tags)}", version[1]) if version and tags else version
 
     def read_object(self, key: str) -> StoredObject | None:
@@ -306,7 +284,7 @@ class TaggedFolder(Folder):
         stored = super().read_object(key)
         if stored is None:
             return None
-        tags = self._tags(key)
+        tags = self._wanted_tags(key)
         named = {name.lower(): value for name, value in tags}
         if len(named) < len(tags):
             names = ", ".join(name for name, _ in tags)
@@ -315,19 +293,9 @@ class TaggedFolder(Folder):
             )
         return stored._replace(attributes={**named, **stored.attributes})
 
-    def _tags(self, key: str) -> list[tuple[str, str]]:
+    def _wanted_tags(self, key: str) -> list[tuple[str, str]]:
         """Return the wanted tags of an object in the order of their names."""
-        bucket, _, prefix = self.name.removeprefix("s3://").partition("/")
-        try:
-            answer = self._client.get_object_tagging(
-                Bucket=bucket, Key=f"{prefix}/{key}" if prefix else key
-            )
-        except (BotoCoreError, ClientError) as error:
-            if isinstance(error, ClientError) and error.response["Error"]["Code"] == "NoSuchKey":
-                return []
-            raise BatchError(f"The tags of {self.name}/{key} cannot be read: {error}.") from error
-        tags = [(tag["Key"], tag["Value"]) for tag in answer["TagSet"]]
-        return sorted(tag for tag in tags if tag[0].lower() in self._wanted)
+        return sorted(tag for tag in self.tags(key) if tag[0].lower() in self._wanted)
 
 
 def start() -> tuple[EmbedderSettings, IngestConfig, Engine]:
@@ -358,7 +326,7 @@ def open_documents(
     `send` sends the body of a message to the queue for documents that cannot be read.
     """
     records = records_of(settings)
-    source, lists = source_of(settings), open_folder(f"{records}/chunks")
+    source, lists = source_of(settings), S3Folder(f"{records}/chunks")
     documents = DocumentIndex(
         engine,
         chunker_of(settings, engine),
@@ -383,13 +351,11 @@ def open_documents(
     )
 
 
-def source_of(settings: IngestConfig) -> Folder:
+def source_of(settings: IngestConfig) -> S3Folder:
     """Return the folder of the documents, with their tags if these are metadata."""
-    if not settings.tags:
-        return open_folder(settings.source)
-    # The index is in the bucket's region.
-    region = settings.index.split(":")[3]
-    return TaggedFolder(settings.source, wanted=settings.metadata, region=region)
+    if settings.tags:
+        return TaggedFolder(settings.source, wanted=settings.metadata)
+    return S3Folder(settings.source)
 
 
 def records_of(settings: IngestConfig) -> str:

@@ -9,7 +9,7 @@ from jobs.documents.chunking import Chunker
 from jobs.documents.chunks import read_chunks
 from jobs.documents.document import RefusedDocumentError
 from jobs.documents.reader import read_document
-from jobs.storage import Folder, open_folder
+from jobs.storage import DiskFolder, open_folder
 
 
 def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "tags")):
@@ -100,7 +100,7 @@ def test_a_gigabyte_is_refused_without_being_read(tmp_path, monkeypatch, engine)
         sparse.truncate(1 << 30)
     folder = open_folder(str(tmp_path))
     (file,) = folder.files()
-    monkeypatch.delattr(Folder, "read_object")
+    monkeypatch.delattr(DiskFolder, "read_object")
     chunker = Chunker(engine.request_tokenizer)
     with pytest.raises(RefusedDocumentError, match="1,073,741,824 bytes; up to 33,554,432 are"):
         read_chunks(folder, file.key, file.size, chunker, wanted=(), non_filterable=())

@@ -24,7 +24,7 @@ from jobs.embed.job import LAYOUT
 from jobs.embed.readers import read_records
 from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes
 from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
-from jobs.storage import Folder, open_folder
+from jobs.storage import S3Folder, open_folder
 from tests.embedder.small_model import WordTokenizer, manifest_of
 from tests.jobs.embed.conftest import embed_shards
 
@@ -123,6 +123,45 @@ def test_several_files_are_one_plan(source, job):
     (source / "b" / ".4.jsonl").write_bytes(jsonl(["four"]))
     shards = list(plan_shards(open_folder(str(source)), job, size=1000))
     assert [(shard.number, shard.key) for shard in shards] == [(0, "1.csv"), (1, "b/2.jsonl")]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("folder", "values"),
+    [
+        ("lang=en/year=2024", ("en", "2024")),
+        ("year=__HIVE_DEFAULT_PARTITION__/x/lang=a%2Fb%3D%C3%A9%20c", ("a/b=\u00e9 c", None)),
+        ("lang=/unwanted=1/unwanted=2/%79ear=+1", ("", "+1")),
+        # The folder counts before the field, which is read nevertheless: it is the text or the id.
+        ("lang=x/year=y/text=z/id=7", ("x", "y")),
+    ],
+)
+def test_the_folders_of_a_lake_are_metadata(source, job, name, folder, values):
+    """Of each format, with the columns in the file or without them, as DuckDB and Arrow read it."""
+    (source / folder).mkdir(parents=True)
+    (source / folder / name).write_bytes(FORMATS[name](["words"]))
+    names = ("lang", "text", "year")
+    job, root = replace(job, metadata=names), open_folder(str(source))
+    (shard,) = plan_shards(root, job, size=100)
+    (record,) = read_records(root, shard, job)
+    text = "z" if "text=z" in folder else "words"
+    assert (record.id, record.text) == ("0", "words")
+    assert record.metadata == (values[0], text, values[1])
+
+
+@pytest.mark.parametrize(
+    ("folder", "problem"),
+    [
+        ("lang=a/lang=b", "has the folder 'lang' twice"),
+        ("lang=%FF", "is not percent-encoded UTF-8"),
+    ],
+)
+def test_folders_without_a_meaning_are_named(source, job, folder, problem):
+    """None of two values is chosen, and no byte is guessed."""
+    (source / folder).mkdir(parents=True)
+    (source / folder / "a.csv").write_bytes(csv_file(["words"]))
+    with pytest.raises(BatchError, match=rf"^{folder}/a\.csv.* {problem}"):
+        list(plan_shards(open_folder(str(source)), replace(job, metadata=("lang",)), size=10))
 
 
 @pytest.mark.parametrize(
@@ -338,9 +377,9 @@ def test_the_executions_input_replaces_the_defaults(steps, planned, s3):
 
 def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch):
     """CSV and gzip files of more than 32 GiB are refused, with the other ways to embed them."""
-    files = Folder.files
+    files = S3Folder.files
     monkeypatch.setattr(
-        Folder, "files", lambda *given: (file._replace(size=33 << 30) for file in files(*given))
+        S3Folder, "files", lambda *given: (file._replace(size=33 << 30) for file in files(*given))
     )
     s3.objects["in/docs/a.csv"] = b"id,text\n1,x\n"
     with pytest.raises(BatchError, match=r"Lambda's 15 minutes; .* or run it with --local\."):

@@ -10,9 +10,10 @@ import pytest
 
 from embedder.core.engine import Engine
 from jobs.ingest.document_index import DocumentIndex
-from jobs.ingest.run import IngestConfig, entry, is_document, open_documents
+from jobs.ingest.run import IngestConfig, entry, open_documents
 from jobs.load import index_client
 from jobs.steps import Steps
+from jobs.storage import is_hidden
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import local_s3_vectors
@@ -79,7 +80,7 @@ class World:
     def documents_there(self) -> list[str]:
         """Return the documents of the bucket."""
         keys = [path.removeprefix(SOURCE) for path in self.s3.objects if path.startswith(SOURCE)]
-        return list(filter(is_document, keys))
+        return [key for key in keys if not is_hidden(key)]
 
     def event(self, key: str, *, bucket_key: str | None = None) -> str:
         """Return the message of an event about an object."""

@@ -15,6 +15,7 @@ from jobs.errors import BatchError, UnavailableError
 from jobs.ingest import document_index
 from jobs.ingest.run import entry, open_documents
 from jobs.steps import UnexpectedError
+from tests.jobs.conftest import ODD_KEYS
 from tests.jobs.ingest.conftest import SETTINGS, Context, KilledError, chunks_of, paragraphs
 
 
@@ -236,6 +237,43 @@ def test_a_comparison_leaves_out_what_is_no_document(world):
     world.put("a/e.md", "words")
     assert world.reconcile()["documents"] == 1
     assert {each.metadata["document"] for each in world.index.vectors.values()} == {"a/e.md"}
+
+
+def test_a_document_may_have_every_key_of_s3_and_a_folder_is_none(world):
+    """By events and the comparison; a key that cannot be a document's is reported with the reason.
+
+    S3's console makes an empty object of a folder.
+    """
+    keys = [f"{key}x.md" for key in ODD_KEYS]
+    for key in keys:
+        world.put(key, f"words of {key!r}")
+    for key in ("sub/", "sub/deep/", "./"):
+        world.put(key, b"")
+    world.put("full/", "words")
+    events = [*map(world.event, keys[::2]), world.event("sub/"), world.event("full/")]
+    assert world.handle(*events) == []
+    repaired = world.reconcile()
+    assert (repaired["documents"], repaired["refused"]) == (len(keys) + 1, 1)
+    assert repaired["changed"] == len(keys) // 2
+    (letter,) = world.letters
+    assert letter["key"] == "full/"
+    assert "no suffix" in letter["reason"]
+    assert world.found() == world.expected()
+    assert {item.metadata["document"] for item in world.index.vectors.values()} == {*keys}
+    for key in keys:
+        world.delete(key)
+    assert world.handle(*map(world.event, keys[::3])) == []
+    world.reconcile()
+    assert not world.index.vectors
+
+
+def test_new_metadata_of_equal_content_in_the_same_second_is_seen(world):
+    """By the comparison, after a lost event: the texts keep their vectors."""
+    world.add("a.md", "words", year="2020")
+    world.put("a.md", "words", year="2021")
+    assert world.reconcile()["changed"] == 1
+    (stored,) = world.index.vectors.values()
+    assert stored.metadata["year"] == 2021
 
 
 def test_a_document_that_is_gone_leaves_an_empty_list(world):
