@@ -185,15 +185,12 @@ def _add_chunk(commands: Any) -> None:
     parser = add_command(
         commands,
         "chunk",
-        "Show the chunks that [ingest] makes of a document; embeds nothing.",
-        run="_embed_command.chunk",
+        "Show the chunks that [ingest] makes of documents; embeds nothing.",
+        run="_chunk_command.chunk",
+        epilog="scripts/serve on this machine divides them. The exit status is 3 if some of the "
+        "documents cannot be read, and 1 if none can.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a .txt, .md or .html file")
-    parser.add_argument(
-        "--format",
-        choices=("text", "markdown", "html"),
-        help="the format of the file; default: from its name",
-    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file, or a folder of them")
     parser.add_argument(
         "--tokens",
         type=whole(1, 1_000_000),
@@ -207,8 +204,19 @@ def _add_chunk(commands: Any) -> None:
         help="the most tokens that a chunk repeats of the one before it (default 32, or half of "
         "--tokens)",
     )
+    parser.add_argument(
+        "--metadata",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="a metadata key that documents may have; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each chunk")
-    _add_connection(parser)
+    parser.add_argument(
+        "--url",
+        default="http://127.0.0.1:9000",
+        help="that of scripts/serve (default: %(default)s)",
+    )
 
 
 def _add_compare(commands: Any) -> None:

@@ -135,16 +135,21 @@ class AsyncEmbeddingClient(BaseClient[httpx2.AsyncClient]):
 
     async def chunk(
         self,
-        text: str,
+        name: str,
+        data: bytes,
         *,
-        format: str = "text",  # noqa: A002  (the API's name)
+        metadata: Iterable[str] = (),
         chunk_tokens: int | None = None,
         overlap_tokens: int | None = None,
     ) -> dict[str, Any]:
         """Divide a document into chunks. See `EmbeddingClient.chunk`."""
         return await self._run(
             self._flows.chunk(
-                text, format=format, chunk_tokens=chunk_tokens, overlap_tokens=overlap_tokens
+                name,
+                data,
+                metadata=[*metadata],
+                chunk_tokens=chunk_tokens,
+                overlap_tokens=overlap_tokens,
             )
         )
 

@@ -190,31 +190,41 @@ class EmbeddingClient(BaseClient[httpx2.Client]):
 
     def chunk(
         self,
-        text: str,
+        name: str,
+        data: bytes,
         *,
-        format: str = "text",  # noqa: A002  (the API's name)
+        metadata: Iterable[str] = (),
         chunk_tokens: int | None = None,
         overlap_tokens: int | None = None,
     ) -> dict[str, Any]:
         """Divide a document into the chunks that `[ingest]` makes of it. Nothing is embedded.
 
+        `scripts/serve` does that, on your own machine; a deployed endpoint does not.
+
         Args:
-            text: The document, up to 500,000 characters.
-            format: `text`, `markdown` or `html`.
+            name: The file's name, whose suffix decides the format: any that `[ingest]` reads.
+            data: The file, up to 32 MB.
+            metadata: The metadata keys that are wanted, of front matter and rows.
             chunk_tokens: The most tokens of a chunk; by default 256, or what the model takes.
             overlap_tokens: The most tokens that a chunk repeats of the one before it; by default
                 32, or half of `chunk_tokens`.
 
         Returns:
-            The `title`, which may be empty, and `chunks`, each with `text`, `headings` (the
-            outermost first) and the number of `tokens` without special tokens and prompt.
+            The `title`, the `metadata` of the document, `problems` (sentences on what was left
+            out), and `chunks`, each with `text`, `headings` (the outermost first), the number of
+            `tokens` without special tokens and prompt, and the `metadata` of its row.
 
         Raises:
-            RequestError: If the text is too long, or the model does not take such chunks.
+            RequestError: If `[ingest]` refuses the document (its code is `refused_document`), the
+                model does not take such chunks, or the endpoint is not on this machine.
         """
         return self._run(
             self._flows.chunk(
-                text, format=format, chunk_tokens=chunk_tokens, overlap_tokens=overlap_tokens
+                name,
+                data,
+                metadata=[*metadata],
+                chunk_tokens=chunk_tokens,
+                overlap_tokens=overlap_tokens,
             )
         )
 

@@ -1,4 +1,4 @@
-"""`embed` with texts, a file or a pipe, `embed rerank`, `embed chunk` and `embed info`."""
+"""`embed` with texts, a file or a pipe, `embed rerank` and `embed info`."""
 
 import argparse
 import json
@@ -27,14 +27,6 @@ _INCOMPLETE = 3
 #: The numbers of a vector that a terminal shows.
 _SHOWN = 4
 _INTERRUPTED = 130
-#: The format of a document by the end of its name, as `[ingest]` reads it.
-_DOCUMENTS = {
-    ".txt": "text",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".html": "html",
-    ".htm": "html",
-}
 
 
 def embed(args: argparse.Namespace) -> int:
@@ -162,35 +154,6 @@ def rerank(args: argparse.Namespace) -> int:
             print(json.dumps(asdict(passage), ensure_ascii=False))
         else:
             print(f"{passage.score:.4f}  {' '.join(passage.passage.split())}")
-    return 0
-
-
-def chunk(args: argparse.Namespace) -> int:
-    """Run `embed chunk`: print the chunks of a document."""
-    document_format = args.format or _DOCUMENTS.get(args.file.suffix.lower())
-    if document_format is None:
-        raise ConfigurationError(
-            f"{args.file} must end with {', '.join(_DOCUMENTS)}, or --format must be given."
-        )
-    try:
-        text = args.file.read_text("utf-8-sig")
-    except OSError as error:
-        raise FileError(f"{args.file} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise FileError(f"{args.file} is not UTF-8 at byte {error.start}.") from error
-    with connect_to(args) as client:
-        document = client.chunk(
-            text, format=document_format, chunk_tokens=args.tokens, overlap_tokens=args.overlap
-        )
-    chunks = document["chunks"]
-    for number, passage in enumerate(chunks, 1):
-        if args.json:
-            print(json.dumps(passage, ensure_ascii=False))
-        else:
-            path = " > ".join([str(number), *passage["headings"]])
-            print(f"--- {path}  ({counted(passage['tokens'], 'token')})\n{passage['text']}\n")
-    tokens = sum(passage["tokens"] for passage in chunks)
-    print_error(f"{args.file}: {counted(len(chunks), 'chunk')}, {counted(tokens, 'token')}")
     return 0
 
 

@@ -5,6 +5,7 @@ client that drives it waits for `delay` seconds, sends the request, and sends th
 the generator, or throws the transport error into it. The generator returns the result of the call.
 """
 
+import base64
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -204,10 +205,10 @@ class EmbeddingFlows:
         self.guard.check_search(space)
         return matches
 
-    def chunk(self, text: str, **options: str | int | None) -> Flow[dict[str, Any]]:
+    def chunk(self, name: str, data: bytes, **options: Any) -> Flow[dict[str, Any]]:
         """Divide a document. Return its title and its chunks."""
-        (text,) = checked([text])
-        response = yield from self._exchange("POST", "/chunk", json_body(text=text, **options))
+        body = json_body(name=name, data=base64.b64encode(data).decode(), **options)
+        response = yield from self._exchange("POST", "/chunk", body)
         return read_object(response)
 
     def score(

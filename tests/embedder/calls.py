@@ -11,7 +11,6 @@ from embedder.http.router import Router
 BODIES: dict[str, Any] = {
     "/": {"text": "a"},
     "/similar": {"text": "a"},
-    "/chunk": {"text": "a"},
     "/v1/embeddings": {"input": "a", "model": "m"},
     "/embed": {"inputs": "a"},
     "/embeddings": {"input": "a"},

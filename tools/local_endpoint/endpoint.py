@@ -19,6 +19,8 @@ from typing import IO, Any, Self
 from botocore.credentials import Credentials
 
 from embedder.server.http_protocol import plain_server
+from tools.local_endpoint import chunk_route
+from tools.local_endpoint.chunk_route import ChunkRoute
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
 from tools.local_endpoint.models import ROOT
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
@@ -87,7 +89,13 @@ def endpoint(
     )
     runtime = start(function, logs=logs)
     verifier = Verifier(credentials=key_pair(), region=region())
-    url = LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port, requests=requests)
+    url = LocalFunctionUrl(
+        runtime=runtime,
+        verifier=verifier,
+        chunks=ChunkRoute(artifact),
+        port=port,
+        requests=requests,
+    )
     return url, runtime
 
 
@@ -99,10 +107,12 @@ class LocalFunctionUrl:
         *,
         runtime: Runtime,
         verifier: Verifier,
+        chunks: ChunkRoute | None = None,
         port: int = 0,
         requests: IO[str] | None = None,
     ) -> None:
         self._runtime, self._verifier, self._requests = runtime, verifier, requests
+        self._chunks = chunks
         try:
             listening = socket.create_server(("127.0.0.1", port), backlog=128)
         except OSError:
@@ -133,13 +143,15 @@ class LocalFunctionUrl:
     ) -> None:
         """Answer a request: the ASGI application."""
         request_id, began = str(uuid.uuid4()), time.perf_counter()
+        is_chunked = self._chunks is not None and scope["path"] == chunk_route.PATH
+        limit = chunk_route.MAX_BYTES if is_chunked else PAYLOAD_LIMIT
         body, size = bytearray(), 0
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
             size += len(message["body"])
-            if size <= PAYLOAD_LIMIT:
+            if size <= limit:
                 body += message["body"]
             if not message["more_body"] or size > _READ_LIMIT:
                 break
@@ -150,8 +162,8 @@ class LocalFunctionUrl:
             headers=_joined(scope["headers"]),
             body=bytes(body),
         )
-        if size > PAYLOAD_LIMIT:
-            response = _too_large()
+        if size > limit:
+            response = _too_large(limit)
         else:
             caller = scope["client"][0]
             response = await asyncio.to_thread(self._respond, request, caller, request_id)
@@ -175,11 +187,13 @@ class LocalFunctionUrl:
             access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
             return _json(403, error.body, {"x-amzn-errortype": error.error_type})
+        if self._chunks is not None and request.target == chunk_route.PATH:
+            return self._chunks.respond(request.method, request.body, request_id)
         if request.method == "POST" and _INVOCATION.fullmatch(request.target):
             return _invoke(self._runtime, request.body)
         event = to_event(request, access_key=access_key, source_ip=source_ip, request_id=request_id)
         if len(event) > PAYLOAD_LIMIT:
-            return _too_large()
+            return _too_large(PAYLOAD_LIMIT)
         try:
             return to_response(self._runtime.invoke(event))
         except FunctionError:
@@ -194,10 +208,10 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return joined
 
 
-def _too_large() -> LambdaResponse:
-    """Return Lambda's error for a request over the limit."""
-    limit = f"smaller than {PAYLOAD_LIMIT} bytes"
-    return _json(413, {"message": f"Request must be {limit} for the InvokeFunction operation"})
+def _too_large(limit: int) -> LambdaResponse:
+    """Return Lambda's error for a request over a limit in bytes."""
+    most = f"smaller than {limit} bytes"
+    return _json(413, {"message": f"Request must be {most} for the InvokeFunction operation"})
 
 
 def _invoke(runtime: Runtime, event: bytes) -> LambdaResponse:

@@ -61,6 +61,11 @@ class _Document(Operation):
         return Response(status=200, body=self._body, headers=JSON)
 
 
+#: What an error adds for paths that are served elsewhere.
+_ELSEWHERE = {
+    "/chunk": " Documents are divided on your own machine: by `embed chunk FILE`, next to "
+    "`scripts/serve`, which serves this path."
+}
 #: Path → method → operation.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": _Root},
@@ -206,6 +211,7 @@ class Router:
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise errors.UnknownPathError(
                 f"Nothing is served at this path of {served_kinds}. Served: {', '.join(served)}."
+                + _ELSEWHERE.get(path, "")
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)

@@ -166,8 +166,6 @@ BEYOND_A_SCHEMA = (
     "A prompt cannot be put in front of token ids",
     "must hold token ids of this model, as POST /tokenize returns them",
     "`decode` is not available",
-    "chunk_tokens must be from ",
-    "overlap_tokens must be from ",
     '"candidates" must be at least "top_k"',
     "This endpoint has no reranker",
 )

@@ -13,7 +13,7 @@ from tests.embedder.small_model import CLS, SEP
 POSTS = sorted(path for path, methods in ROUTES.items() if "POST" in methods and path != "/decode")
 GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
 #: Paths that compute embeddings and name the vector space in the response.
-EMBEDS = sorted(set(POSTS) - {"/tokenize", "/chunk"})
+EMBEDS = sorted(set(POSTS) - {"/tokenize"})
 
 
 @pytest.mark.parametrize("path", POSTS)
@@ -113,8 +113,9 @@ def test_an_unknown_path_gets_the_existing_ones(router):
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(router, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
-    assert "POST /, POST /similar, POST /chunk, GET /health" in error["error"]
+    assert "POST /, POST /similar, GET /health" in error["error"]
     assert read(get(router, "/v1/files"), 404)["error"]["code"] == "unknown_path"
+    assert "by `embed chunk FILE`" in read(post(router, "/chunk", {"text": "a"}), 404)["error"]
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])

@@ -1,4 +1,4 @@
-"""The kit's own API: `POST /`, `POST /similar`, `POST /chunk`, `GET /health`."""
+"""The kit's own API: `POST /`, `POST /similar`, `GET /health`."""
 
 from __future__ import annotations
 

@@ -204,36 +204,3 @@ def test_health_tells_what_is_served(router):
         "model": "example/small-model",
         "vector_space": f"{SPACE}/32",
     }
-
-
-def test_a_document_gets_chunks(router):
-    """Their headings and tokens are those of the chunker, and front matter is not text."""
-    text = "---\ntitle: F\n---\n# T\n\none two\n\n## H\n\n" + "w " * 20
-    answer = read(post(router, "/chunk", {"text": text, "format": "markdown"}))
-    assert answer["title"] == "T"
-    assert answer["chunks"][0] == {"text": "one two", "headings": ["T"], "tokens": 2}
-    assert [chunk["headings"] for chunk in answer["chunks"][1:]] == [["T", "H"]] * 2
-    plain = read(post(router, "/chunk", {"text": "<p>a b c", "chunk_tokens": 8}))
-    assert plain == {"title": "", "chunks": [{"text": "<p>a b c", "headings": [], "tokens": 3}]}
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "message"),
-    [
-        ({"chunk_tokens": 15}, "chunk_tokens", "must be from 8 to 14"),
-        ({"chunk_tokens": 8, "overlap_tokens": 5}, "overlap_tokens", "chunk_tokens, 4; found 5"),
-        ({"format": "pdf"}, "format", 'one of "text", "markdown", "html"'),
-    ],
-)
-def test_chunks_fit_the_model(router, fields, field, message):
-    """Sizes are refused as the function of documents refuses them at its start."""
-    error = read(post(router, "/chunk", {"text": "a", **fields}), 400)
-    assert (error["field"], error["code"]) == (field, "invalid_field")
-    assert message in error["error"]
-
-
-def test_a_document_to_divide_is_bounded(router):
-    """The time of a request is."""
-    read(post(router, "/chunk", {"text": "a" * 500_000}))
-    error = read(post(router, "/chunk", {"text": "a" * 500_001}), 413)
-    assert error["error"] == '"text" must have at most 500000 characters; found 500001.'

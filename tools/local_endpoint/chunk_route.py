@@ -1,0 +1,117 @@
+"""`POST /chunk`: a document to the chunks that `[ingest]` makes of it, without vectors.
+
+It is an API of this machine alone: a deployed function has no readers of documents.
+"""
+
+import base64
+import binascii
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from embedder.core.artifact import load_artifacts
+from embedder.core.engine import Engine
+from embedder.core.errors import AnswerableError, ClientError, UnknownPathError, WrongMethodError
+from embedder.core.sparse import SparseEncoder
+from embedder.core.tokenization import RequestTokenizer
+from embedder.http.apis.native import Native
+from embedder.http.apis.operation import json_response
+from embedder.http.json_types import Field, Integer, JsonType, Object, String, parse_object
+from jobs.documents.chunking import Chunker
+from jobs.documents.document import RefusedDocumentError
+from jobs.documents.reader import read_document
+from tools.local_endpoint.events import LambdaResponse
+
+#: The path, and the most bytes of a body: an object of `[ingest]` has up to 32 MB, in base64 43.
+PATH = "/chunk"
+MAX_BYTES = 44 * 1024 * 1024
+_MAX_TOKENS = 1_000_000
+
+
+class UnreadableDocumentError(ClientError):
+    """The document cannot be read; the message is the reason by which `[ingest]` refuses it."""
+
+    code = "refused_document"
+
+
+class _Base64(JsonType):
+    """Bytes in base64."""
+
+    allowed = "base64"
+
+    def check(self, value: object, name: str) -> bytes:
+        try:
+            return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
+        except (TypeError, ValueError, binascii.Error):
+            raise self.error(value, name) from None
+
+
+class _Names(JsonType):
+    """A list of names."""
+
+    allowed = "a list of strings"
+
+    def check(self, value: object, name: str) -> list[str]:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return value
+        raise self.error(value, name)
+
+
+_BODY = Object(
+    (
+        Field("name", String(), "The file's name: its suffix decides the format.", required=True),
+        Field("data", _Base64(), "The file, in base64.", required=True),
+        Field("metadata", _Names(), "The metadata keys that are wanted.", default=[]),
+        Field("chunk_tokens", Integer(1, _MAX_TOKENS), "The most tokens of a chunk."),
+        Field("overlap_tokens", Integer(0, _MAX_TOKENS), "The most tokens that a chunk repeats."),
+    )
+)
+
+
+class ChunkRoute:
+    """Divides documents for the model of an artifact."""
+
+    def __init__(self, artifact: Path) -> None:
+        self._artifact = artifact
+
+    def respond(self, method: str, body: bytes, request_id: str) -> LambdaResponse:
+        """Answer a request in the form of the native API."""
+        try:
+            if method != "POST":
+                raise WrongMethodError(f"This path is served by POST; found {method}.")
+            response = json_response(self._chunks(**_BODY.check(parse_object(body))))
+        except RefusedDocumentError as error:
+            refused = UnreadableDocumentError(str(error), field="data")
+            response = Native.error(refused, request_id)
+        except AnswerableError as error:
+            response = Native.error(error, request_id)
+        headers = {**response.headers, "x-request-id": request_id}
+        return LambdaResponse(status=response.status, headers=headers, body=response.body)
+
+    def _chunks(
+        self,
+        name: str,
+        data: bytes,
+        metadata: list[str],
+        chunk_tokens: int | None,
+        overlap_tokens: int | None,
+    ) -> dict[str, Any]:
+        chunker = Chunker(self._request_tokenizer, tokens=chunk_tokens, overlap=overlap_tokens)
+        document = read_document(name, data, {}, wanted=metadata)
+        return {
+            "title": document.title,
+            "metadata": document.metadata,
+            "problems": document.problems,
+            "chunks": [
+                {**chunk._asdict(), "metadata": {**chunk.metadata}}
+                for chunk in chunker.chunks(document.blocks)
+            ],
+        }
+
+    @cached_property
+    def _request_tokenizer(self) -> RequestTokenizer:
+        artifact = load_artifacts(self._artifact)[0]
+        if artifact.manifest.task == "rerank":
+            raise UnknownPathError("Nothing is served at this path of a reranker.")
+        model = SparseEncoder if artifact.manifest.task == "sparse" else Engine
+        return model.load(artifact).request_tokenizer
