@@ -103,7 +103,12 @@ class ChunkRoute:
             "metadata": document.metadata,
             "problems": document.problems,
             "chunks": [
-                {**chunk._asdict(), "metadata": {**chunk.metadata}}
+                {
+                    "text": chunk.text,
+                    "headings": chunk.headings,
+                    "tokens": chunk.tokens,
+                    "metadata": {**chunk.metadata},
+                }
                 for chunk in chunker.chunks(document.blocks)
             ],
         }
