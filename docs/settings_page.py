@@ -90,9 +90,11 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
     tables = {name: _tables(setting) for name, setting in _in_order(table)}
     rows = page_rows(table)
     if path in _AS_MODEL:
-        names = ", ".join(f"`{name}`" for name in table["properties"])
+        own = {"kind"} & table["properties"].keys()
+        names = ", ".join(f"`{name}`" for name in table["properties"] if name not in own)
         yield f"As in [`[model]`](#model): {names}.\n"
-    elif rows:
+        rows = [row for row in rows if row.split("`")[1] in own]
+    if rows:
         yield "\n".join(["|setting|type|default|description|", "|---|---|---|---|", *rows, ""])
     if level == _SECTION and path in _examples():
         yield f"[An example]({_examples()[path]}).\n"

@@ -28,6 +28,7 @@ from embedding_kit.settings import (
     RoleRules,
     ServerSettings,
     SnapStart,
+    SparseSource,
     VectorIndexSettings,
     load_source,
 )
@@ -94,9 +95,9 @@ class EnvironmentSettings(Settings):
     reranker: ModelSource | None = optional(
         "A reranker that the same function serves, next to an embedding model; none by default."
     )
-    sparse: ModelSource | None = optional(
-        "A sparse encoder that the same function serves, next to an embedding model; none by "
-        "default."
+    sparse: SparseSource | None = optional(
+        "A sparse encoder that the same function serves, next to an embedding model, or BM25; none "
+        "by default."
     )
     model: ModelSettings = Field(description="The model that is served.")
     standby: ModelSettings | None = optional(

@@ -38,6 +38,7 @@ from embedding_kit.settings import RoleRules as RoleRules
 from embedding_kit.settings import ScheduledCapacity as ScheduledCapacity
 from embedding_kit.settings import ServerSettings as ServerSettings
 from embedding_kit.settings import SnapStart as SnapStart
+from embedding_kit.settings import SparseSource as SparseSource
 from embedding_kit.settings import VectorIndexSettings as VectorIndexSettings
 from embedding_kit.storage import ArtifactBucket as ArtifactBucket
 from embedding_kit.storage import EmbeddingRepository as EmbeddingRepository

@@ -39,6 +39,8 @@ def models_json(model: ModelSettings, *, here: bool = False) -> str:
         if source.folder:
             path = str(source.folder.resolve()) if here else f"sources/{table}"
             models[table]["folder"] = path
+    if model.bm25:
+        models["sparse"] = {"kind": "bm25"}
     if model.index:
         path = str(model.index.resolve()) if here else f"sources/texts/{model.index.name}"
         models["texts"] = path

@@ -55,7 +55,8 @@ def build_router(
     for artifact in artifacts:
         dense = models[0].search_index if models else None
         loaded, index = _load(artifact, settings, options, alone=not artifacts[1:], dense=dense)
-        models.append(ServedModel(loaded, index, max_concurrent_requests, prefixes))
+        words = _word_index(settings, index)
+        models.append(ServedModel(loaded, index, max_concurrent_requests, prefixes, words))
     return Router(*models, telemetry=telemetry, mcp=settings.mcp)
 
 
@@ -154,6 +155,21 @@ def _index(settings: EmbedderSettings, engine: Engine) -> SearchIndex | None:
     from embedder.core.search import load_index  # noqa: PLC0415
 
     return load_index(settings.index, spaces=spaces)
+
+
+def _word_index(settings: EmbedderSettings, dense: SearchIndex | None) -> SearchIndex | None:
+    """Return the words of the texts of local vectors, if the index has them."""
+    if settings.index is None or dense is None:
+        return None
+    from embedder.core.search import WORDS_FILE, DenseIndex  # noqa: PLC0415
+
+    if not isinstance(dense, DenseIndex):
+        return None
+    if not os.path.isfile(os.path.join(settings.index, WORDS_FILE)):
+        return None
+    from embedder.core.bm25 import load_word_index  # noqa: PLC0415
+
+    return load_word_index(settings.index, dense)
 
 
 def _prefixes(settings: EmbedderSettings) -> SearchPrefixes | None:

@@ -174,7 +174,9 @@ def _build(options: argparse.Namespace) -> int:
             if file.texts:
                 encoder = folder / "documents" if "documents" in file.models else artifact
                 texts = read_texts(file.texts)
-                space = build_index(texts, encoder, index, progress=not options.quiet)
+                space = build_index(
+                    texts, encoder, index, bm25=file.bm25, progress=not options.quiet
+                )
                 if not options.quiet:
                     print(f"{index}: {len(texts)} texts, {space}")
     return 0

@@ -4,8 +4,9 @@ The index is a folder: `entries.json` (the texts, or objects with `id`, `text` a
 `vectors.npy` (float32 [n, dimensions], rows of
 length 1) and `manifest.json` (format, vector space, count). A sparse encoder's index has postings
 in the place of vectors; see `embedder.core.sparse`. That of an embedding model and a sparse
-encoder has both, and its manifest the `sparse_space` too. The embedder itself computes the vectors,
-and an embedder with another vector space rejects the index.
+encoder has both, and its manifest the `sparse_space` too. Without a sparse encoder, the postings of
+an embedding model's index may be BM25's; see `embedder.core.bm25`. The embedder itself computes the
+vectors, and an embedder with another vector space rejects the index.
 """
 
 import argparse
@@ -28,10 +29,12 @@ import orjson
 from tqdm import tqdm
 
 from embedder.core.artifact import Artifact, load_artifacts
+from embedder.core.bm25 import SPACE as BM25_SPACE
+from embedder.core.bm25 import make_word_index
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.search import EntryMetadata
-from embedder.core.sparse import SparseEncoder, TokenWeights, make_postings
+from embedder.core.search import WORDS_FILE, EntryMetadata
+from embedder.core.sparse import Postings, SparseEncoder, TokenWeights, make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 
@@ -52,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.output,
             dimensions=options.dimensions,
             prompt=options.prompt,
+            bm25=options.bm25,
             progress=not options.quiet,
         )
     except (CompilerError, EmbedderError) as error:
@@ -71,6 +75,7 @@ def build_index(
     prompt: str | None = None,
     about: Sequence[EntryMetadata] | None = None,
     cache: "EmbeddedRowsCache | None" = None,
+    bm25: bool = False,
     progress: bool = False,
 ) -> str:
     """Embed texts and write the index completely or not at all.
@@ -84,6 +89,7 @@ def build_index(
             and the dimensions are the embedding model's.
         about: The ids and the metadata of the texts; None for their places and no metadata.
         cache: Vectors of earlier builds, which are not computed again; None for none.
+        bm25: Whether the index can be searched by words too, without a sparse encoder.
         progress: Whether to draw a progress bar.
 
     Returns:
@@ -92,7 +98,8 @@ def build_index(
     Raises:
         EmbedderError: If the artifact cannot be loaded, or a text cannot be embedded.
         OutputError: If the index cannot be written.
-        SourceError: If there are no texts, or the artifact is that of a Router's queries.
+        SourceError: If there are no texts, the artifact is that of a Router's queries, or it has a
+            sparse encoder besides BM25.
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
@@ -108,6 +115,11 @@ def build_index(
             )
     if encoder.manifest.task == "sparse" and dimensions is not None:
         raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")
+    if bm25 and (companion or encoder.manifest.task == "sparse"):
+        raise SourceError(
+            "BM25 takes the place of a sparse encoder next to an embedding model; found both in "
+            f"{artifact}."
+        )
     manifest: dict[str, int | str] = {"format_version": FORMAT_VERSION, "count": len(texts)}
     with new_folder(output) as partial:
         manifest["vector_space"] = space = _write_vectors(
@@ -117,6 +129,11 @@ def build_index(
             manifest["sparse_space"] = _write_vectors(
                 texts, companion, partial, cache=cache, progress=progress
             )
+        if bm25:
+            words, postings = make_word_index(texts)
+            np.save(partial / WORDS_FILE, words)
+            _write_postings(postings, partial)
+            manifest["sparse_space"] = BM25_SPACE
         entries = [*texts] if about is None else list(map(_entry, texts, about))
         (partial / "entries.json").write_bytes(orjson.dumps(entries))
         (partial / "manifest.json").write_bytes(orjson.dumps(manifest))
@@ -207,12 +224,16 @@ def _write_vectors(
             [_sparse(vectors_by_name[name]) for name in names],
             vocabulary=engine.limits.full_dimensions,
         )
-        for name, array in postings._asdict().items():
-            np.save(folder / f"postings.{name}.npy", array)
+        _write_postings(postings, folder)
     else:
         rows = np.frombuffer(b"".join(vectors_by_name[name] for name in names), np.float32)
         np.save(folder / "vectors.npy", rows.reshape(len(names), -1))
     return space
+
+
+def _write_postings(postings: Postings, folder: Path) -> None:
+    for name, array in postings._asdict().items():
+        np.save(folder / f"postings.{name}.npy", array)
 
 
 def _packed(vector: npt.NDArray[np.float32] | TokenWeights) -> bytes:
@@ -272,6 +293,11 @@ def _parser() -> argparse.ArgumentParser:
         "--dimensions", type=int, help="of each vector, one of the values in /info (default: all)"
     )
     parser.add_argument("--prompt", help="the name of the texts' prompt")
+    parser.add_argument(
+        "--bm25",
+        action="store_true",
+        help="make the index searchable by words too, without a model",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
     return parser
 

@@ -27,7 +27,7 @@ def test_a_table_that_refers_to_the_model_has_its_settings(name):
     """`As in [model]` is true: names, types, defaults and descriptions are the same."""
     settings = SCHEMA["properties"]
     (table,), (model,) = (kinds(settings[one]).values() for one in (name, "model"))
-    rows = page_rows(table)
+    rows = [row for row in page_rows(table) if not row.startswith("|`kind`|")]
     assert rows
     assert set(rows) <= set(page_rows(model))
 

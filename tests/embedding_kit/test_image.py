@@ -9,8 +9,8 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import ModelSettings, ModelSource, package, programs
-from embedding_kit.image_identity import files_digest
+from embedding_kit import ModelSettings, ModelSource, SparseSource, package, programs
+from embedding_kit.image_identity import compare_labels, files_digest, model_labels
 from embedding_kit.package import build_secrets, image_code, server_image
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import model as model_settings
@@ -91,7 +91,7 @@ def test_the_compiler_has_an_option_for_each_choice(capsys):
 def test_all_models_of_a_function_are_in_one_file(docker_image, model_folder):
     """Paths are those of the build, so that the image is the same on every machine."""
     ranker = ModelSource(name="acme/ranker", folder=model_folder, precision="fp32")
-    splade = ModelSource(name="acme/splade")
+    splade = SparseSource(name="acme/splade")
     model = ModelSettings(name="acme/model")
     alone, _ = docker_image(model)
     three, source = docker_image(model.model_copy(update={"reranker": ranker, "sparse": splade}))
@@ -103,6 +103,20 @@ def test_all_models_of_a_function_are_in_one_file(docker_image, model_folder):
         "reranker": {"name": "acme/ranker", "precision": "fp32", "folder": "sources/reranker"},
         "sparse": {"name": "acme/splade"},
     }
+
+
+def test_bm25_is_a_choice_of_the_image(docker_image, tmp_path):
+    """An image without it is not that of the settings."""
+    texts = tmp_path / "faq.txt"
+    texts.write_text("a text")
+    alone = ModelSettings(name="acme/model", index=texts)
+    model = alone.model_copy(update={"sparse": SparseSource(kind="bm25")})
+    models = _models(docker_image(model)[1])
+    assert models.pop("sparse") == {"kind": "bm25"}
+    assert models == _models(docker_image(alone)[1])
+    assert compare_labels(model_labels(alone), model) == [
+        "[model] and [sparse]: found: not set; allowed: --kind bm25"
+    ]
 
 
 def test_the_index_of_a_routers_queries_needs_its_documents(docker_image, tmp_path):

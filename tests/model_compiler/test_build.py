@@ -51,6 +51,18 @@ def test_all_models_are_in_the_folders_of_their_tasks_with_the_index(models, tmp
     assert (index["count"], index["sparse_space"]) == (2, manifests[2].vector_space)
 
 
+def test_bm25_is_in_the_index_and_no_model(models, tmp_path):
+    """Of the settings' table, nothing is compiled."""
+    content = json.loads(models.read_text())
+    content = {"model": content["model"], "texts": content["texts"], "sparse": {"kind": "bm25"}}
+    out = tmp_path / "out"
+    assert build(written(tmp_path, content), "--output", str(out)) == 0
+    (artifact,) = load_artifacts(out / "artifact")
+    assert artifact.manifest.task == "embed"
+    index = json.loads((out / "index" / "manifest.json").read_text())
+    assert (index["vector_space"], index["sparse_space"]) == (artifact.manifest.space, "bm25@1")
+
+
 def test_one_model_is_the_artifact_itself(models, tmp_path):
     """A function of one model has no folder for its task, whatever the task is."""
     content = json.loads(models.read_text())

@@ -249,6 +249,14 @@ def test_models_next_to_the_model(load):
     assert load(MINILM).model.companions == {}
 
 
+def test_bm25_is_no_model_next_to_the_model(load, folder):
+    """Neither memory, license nor a queue depends on it."""
+    (folder / "faq.txt").write_text("a text")
+    loaded = load(f'{MINILM}index = "faq.txt"\n[sparse]\nkind = "bm25"\n')
+    assert loaded.model.bm25
+    assert loaded.model.companions == {}
+
+
 def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, folder):
     """It differs in its name and in what stays after a destroy; it may use the same keys."""
     source = load('[existing]\nkeys = ["arn:aws:kms:eu-central-1:111122223333:key/1"]')

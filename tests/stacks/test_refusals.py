@@ -257,6 +257,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"reranker": {"precision": "int8"}},
         {"model": MINILM | {"reranker": {"name": "a/b"}}},
         {"model": MINILM | {"sparse": {"name": "a/b"}}},
+        {"sparse": {"kind": "bm25", "revision": "a" * 40}},
+        {"sparse": {"kind": "lexical"}},
+        {"index": {}, "sparse": {"kind": "bm25"}},
         {
             "model": {"name": "acme/pair", "index": "test.toml", "route": "query"},
             "sparse": {"name": "acme/splade"},

@@ -35,6 +35,8 @@ from tools.local_endpoint.signature import SignedRequest
 
 #: The other kinds of models by their tables: the tasks that they are compiled for.
 _COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
+#: In the place of a sparse encoder: BM25, which needs no model.
+_BM25 = "bm25"
 #: Where the server listens if nothing else is said: this machine only.
 _ADDRESS = {"--host": "127.0.0.1", "--port": "9000"}
 
@@ -140,6 +142,13 @@ def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
         raise ModelError("--metadata names keys of documents; found without --documents.")
     # The server has one model, and no options for others.
     sources = {task: getattr(options, name, None) for name, task in _COMPANIONS.items()}
+    bm25 = sources["sparse"] == _BM25
+    if bm25:
+        del sources["sparse"]
+        if not (options.index or options.documents):
+            raise ModelError(
+                "--sparse bm25 weighs the words of texts; found without --index or --documents."
+            )
     models = {"embed": options.model, **{task: model for task, model in sources.items() if model}}
     artifacts = {
         task: artifact_of(model, accept_license=options.accept_license, verbose=verbose)
@@ -148,7 +157,9 @@ def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
     artifact = together_of(artifacts) if len(artifacts) > 1 else artifacts["embed"]
     if options.documents:
         return artifact, documents_of(options.documents, artifact, metadata=options.metadata)
-    return artifact, index_of(options.index, artifact, verbose=verbose) if options.index else None
+    if not options.index:
+        return artifact, None
+    return artifact, index_of(options.index, artifact, bm25=bm25, verbose=verbose)
 
 
 def _server_parser() -> argparse.ArgumentParser:
@@ -218,10 +229,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_model(parser)
     for name in _COMPANIONS:
+        others = f"; or {_BM25}, without a model" if name == "sparse" else ""
         parser.add_argument(
             f"--{name}",
             metavar="MODEL",
-            help=f"another model to serve, as [{name}] does; named as for --model",
+            help=f"another model to serve, as [{name}] does; named as for --model{others}",
         )
     parser.add_argument("--port", type=whole(0, 65_535), default=9000, help="default: %(default)s")
     _add_index(parser).add_argument(

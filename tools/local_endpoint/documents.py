@@ -42,9 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]) -> None:
-    artifact_of_models = load_artifacts(artifact)[0]
-    engine = (SparseEncoder if artifact_of_models.manifest.task == "sparse" else Engine).load(
-        artifact_of_models
+    artifacts = load_artifacts(artifact)
+    has_encoder = any(one.manifest.task == "sparse" for one in artifacts)
+    engine = (SparseEncoder if artifacts[0].manifest.task == "sparse" else Engine).load(
+        artifacts[0]
     )
     chunker = Chunker(engine.request_tokenizer)
     source = open_folder(folder)
@@ -66,7 +67,14 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         about += [EntryMetadata(name, chunk) for name, chunk in chunks.items()]
     with closing(EmbeddedRowsCache(output.with_name(f"{output.name}.vectors"))) as cache:
         build_index(
-            texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
+            texts,
+            artifact,
+            output,
+            prompt=chunker.prompt,
+            about=about,
+            cache=cache,
+            bm25=not has_encoder,
+            progress=True,
         )
     print(f"{counted(documents, 'document')}, {counted(len(texts), 'chunk')}")
 

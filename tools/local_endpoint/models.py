@@ -61,7 +61,9 @@ def together_of(artifacts: Mapping[str, Path], *, cache: Path = _CACHE) -> Path:
     return together
 
 
-def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool = False) -> Path:
+def index_of(
+    texts: str, artifact: Path, *, bm25: bool = False, cache: Path = _CACHE, verbose: bool = False
+) -> Path:
     """Return the folder of a search index. Build the index if necessary."""
     path = Path(texts).expanduser()
     if (path / "manifest.json").is_file():
@@ -70,8 +72,9 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
         source, name = "--standard-library", f"python{sysconfig.get_python_version()}"
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
-    index = cache / f"index-{name}-{_digest(artifact)}"
+    index = cache / f"index-{name}-{_digest(artifact)}{'-bm25' * bm25}"
     command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
+    command += ["--bm25"] * bm25
     _build(index, f"embedding the texts of {texts}", command, verbose=verbose)
     return index
 

@@ -12,7 +12,7 @@ from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledC
 from embedding_kit.settings.function import FunctionSettings, NetworkSettings
 from embedding_kit.settings.index import VectorIndexSettings, index_dimension, load_source
 from embedding_kit.settings.ingest import IngestSettings
-from embedding_kit.settings.model import ModelSettings, ModelSource
+from embedding_kit.settings.model import ModelSettings, ModelSource, SparseSource
 from embedding_kit.settings.observability import (
     AlarmSettings,
     AlarmTable,

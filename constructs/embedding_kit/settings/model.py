@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import quote, unquote
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -45,6 +45,7 @@ _NOT_COMPILED = {
     "hub_token_variable",
     "base_image",
     "index",
+    "kind",
     *COMPANIONS,
 }
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
@@ -81,6 +82,9 @@ def _nearest(name: str) -> list[str]:
     """Return up to three names of the catalog that are like a name, the most like first."""
     near = get_close_matches(name.lower(), _catalog(), n=6, cutoff=0.7)
     return [*dict.fromkeys(_catalog()[match].name for match in near)][:3]
+
+
+_Source = TypeVar("_Source", bound="ModelSource")
 
 
 class ModelSource(Settings):
@@ -187,27 +191,7 @@ class ModelSource(Settings):
 
     @model_validator(mode="after")
     def _source_is_one(self) -> Self:
-        if not self.name:
-            raise rule_error(
-                "a model has a name of the catalog, or a folder",
-                found="neither",
-                allowed="name or folder, or both",
-            )
-        if not self.folder and not self.catalog and "/" not in self.name:
-            raise rule_error(
-                "only a model of the catalog or of a folder has a name without its owner",
-                found=self.name,
-                # The catalog has embedding models alone.
-                allowed=" or ".join(_nearest(self.name) if isinstance(self, ModelSettings) else [])
-                or "OWNER/NAME of the model hub, a name that `embed models` lists, or a folder",
-            )
-        if self.revision and self.folder:
-            raise rule_error(
-                "a folder has no commits of a hub's repository",
-                found=f"folder and revision = {self.revision}",
-                allowed="folder or revision",
-            )
-        return self
+        return _check_source(self)
 
     @model_validator(mode="after")
     def _license_accepted(self, info: ValidationInfo) -> Self:
@@ -245,6 +229,28 @@ _BaseImage = Annotated[
 ]
 
 
+class SparseSource(ModelSource):
+    """A sparse encoder to compile, or BM25, which needs no model."""
+
+    kind: Literal["encoder", "bm25"] = Field(
+        default="encoder",
+        description="`encoder`, a model, or `bm25`: the words of the texts of `index` under "
+        "`[model]`, weighed by counts, without a model.",
+    )
+
+    @model_validator(mode="after")
+    def _source_is_one(self) -> Self:
+        if self.kind == "encoder":
+            return _check_source(self)
+        if found := self.model_fields_set - {"kind"}:
+            raise rule_error(
+                "BM25 is no model",
+                found=f'kind = "bm25" with {", ".join(sorted(found))}',
+                allowed='kind alone, or kind = "encoder"',
+            )
+        return self
+
+
 class ModelSettings(ModelSource):
     """The model that is compiled into the image."""
 
@@ -280,16 +286,23 @@ class ModelSettings(ModelSource):
         "A reranker that the same function serves; in an environment's file it is the table "
         "`[reranker]`."
     )
-    sparse: SkipJsonSchema[ModelSource | None] = optional(
-        "A sparse encoder that the same function serves; in an environment's file it is the table "
-        "`[sparse]`."
+    sparse: SkipJsonSchema[SparseSource | None] = optional(
+        "A sparse encoder that the same function serves, or BM25; in an environment's file it is "
+        "the table `[sparse]`."
     )
 
     @property
     def companions(self) -> dict[str, ModelSource]:
         """The models of other kinds that the same function serves, by the names of their tables."""
         tables = {name: getattr(self, name) for name in COMPANIONS}
+        if self.bm25:
+            del tables["sparse"]
         return {name: source for name, source in tables.items() if source}
+
+    @property
+    def bm25(self) -> bool:
+        """Whether the index is searched by words too, without a sparse encoder."""
+        return self.sparse is not None and self.sparse.kind == "bm25"
 
     @property
     def tables(self) -> dict[str, ModelSource]:
@@ -362,6 +375,31 @@ class ModelSettings(ModelSource):
         return value
 
 
+def _check_source(source: _Source) -> _Source:
+    """Refuse a model without a name that leads to it, and a revision of a folder."""
+    if not source.name:
+        raise rule_error(
+            "a model has a name of the catalog, or a folder",
+            found="neither",
+            allowed="name or folder, or both",
+        )
+    if not source.folder and not source.catalog and "/" not in source.name:
+        raise rule_error(
+            "only a model of the catalog or of a folder has a name without its owner",
+            found=source.name,
+            # The catalog has embedding models alone.
+            allowed=" or ".join(_nearest(source.name) if isinstance(source, ModelSettings) else [])
+            or "OWNER/NAME of the model hub, a name that `embed models` lists, or a folder",
+        )
+    if source.revision and source.folder:
+        raise rule_error(
+            "a folder has no commits of a hub's repository",
+            found=f"folder and revision = {source.revision}",
+            allowed="folder or revision",
+        )
+    return source
+
+
 def check_kind(companion: ModelSource | None) -> None:
     """Refuse a model of the catalog, which has embedding models alone, of another kind."""
     if companion and companion.catalog:
@@ -384,8 +422,14 @@ def model_notes(model: ModelSettings) -> Iterator[str]:
 
 
 def check_index(model: ModelSettings) -> None:
-    """Refuse an index whose texts no artifact of the package can encode."""
-    if model.index and model.route == "query" and model.sparse:
+    """Refuse BM25 without an index, and an index whose texts no artifact can encode."""
+    if model.bm25 and not model.index:
+        raise rule_error(
+            "BM25 weighs the words of an index in the image",
+            found='kind = "bm25" under [sparse] without index under [model]',
+            allowed="both of them, or none",
+        )
+    if model.index and model.route == "query" and "sparse" in model.companions:
         raise rule_error(
             "an index of two models is made with the package's artifacts, and that of queries "
             "cannot encode its texts",

@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 MAX_RESULTS = 1000
 #: Between the headings of an entry's metadata.
 HEADING_SEPARATOR = " > "
+#: The file of an index that has BM25: `embedder.core.bm25` reads it.
+WORDS_FILE = "words.npy"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 

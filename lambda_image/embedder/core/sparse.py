@@ -204,21 +204,27 @@ def load_sparse_index(
     else:
         texts, metadata = dense.texts, dense.metadata
         space, _ = read_space(folder, spaces=[manifest.space], field="sparse_space")
+    postings = read_postings(folder, manifest.full_dimensions)
+    return SparseIndex(texts, postings, space, metadata)
+
+
+def read_postings(folder: str | os.PathLike[str], vocabulary: int) -> Postings:
+    """Map the postings of a folder; an `IndexFolderError` if they are of another vocabulary."""
     postings = Postings(
         *(
             mapped(os.path.join(folder, f"postings.{name}.npy"), dtype, dimensions=1)
             for name, dtype in _TYPES._asdict().items()
         )
     )
-    starts, size = postings.starts, manifest.full_dimensions
+    starts, scales, entries, impacts = postings
     if (
-        (len(starts), len(postings.scales)) != (size + 1, size)
-        or len(postings.entries) != len(postings.impacts)
-        or (starts[0], starts[-1]) != (0, len(postings.entries))
+        (len(starts), len(scales)) != (vocabulary + 1, vocabulary)
+        or len(entries) != len(impacts)
+        or (starts[0], starts[-1]) != (0, len(entries))
     ):
         raise IndexFolderError(
-            f"{folder} has {len(starts) - 1} tokens with {len(postings.entries)} entries and "
-            f"{len(postings.impacts)} impacts up to {starts[-1]}; they must be as many as those of "
-            f"the model's vocabulary, {size}, and as each other."
+            f"{folder} has {len(starts) - 1} tokens with {len(entries)} entries and "
+            f"{len(impacts)} impacts up to {starts[-1]}; they must be as many as those of the "
+            f"vocabulary, {vocabulary}, and as each other."
         )
-    return SparseIndex(texts, postings, space, metadata)
+    return postings

@@ -101,6 +101,12 @@ def operations(*models: ServedModel) -> dict[str, dict[str, Operation]]:
         path: {method: _joined(same) for method, same in methods.items()}
         for path, methods in types.items()
     }
+    if models[0].word_index is not None:
+        from embedder.http.apis.words import WordSimilar  # noqa: PLC0415 - on demand
+
+        by_words = WordSimilar(models[0]._replace(search_index=models[0].word_index))
+        similar = served["/similar"]["POST"]
+        similar.counterparts = {**similar.counterparts, by_words.mode: by_words}
     if models[0].search_index is not None:
         from embedder.http.apis import search  # noqa: PLC0415 - on demand
 

@@ -8,7 +8,8 @@ The constructs write it, for an image and for a zip:
       "texts": "sources/texts/faq.txt"
     }
 
-`model`, `reranker` and `sparse` are the tables of an environment's file. `documents` is a Router's
+`model`, `reranker` and `sparse` are the tables of an environment's file; of `sparse`, `{"kind":
+"bm25"}` is no model, but BM25 in the index of the `texts`. `documents` is a Router's
 other route: no function serves it, and it encodes the index's `texts` for a function that serves
 queries. Options have the names of the command line. Paths are relative to the file.
 """
@@ -24,6 +25,7 @@ from model_compiler.errors import SourceError
 TASKS = {"model": "embed", "reranker": "rerank", "sparse": "sparse"}
 _MODELS = (*TASKS, "documents")
 _TEXTS = "texts"
+_BM25 = {"kind": "bm25"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class ModelsFile:
 
     models: dict[str, ModelToCompile]
     texts: Path | None
+    #: Whether the index can be searched by words.
+    bm25: bool = False
 
     @classmethod
     def read(cls, path: Path) -> "ModelsFile":
@@ -55,7 +59,11 @@ class ModelsFile:
                 f"{path} must be an object with keys of {', '.join(allowed)}; found {content}."
             )
         texts = content.pop(_TEXTS, None)
+        bm25 = content.get("sparse") == _BM25
+        if bm25:
+            del content["sparse"]
         return cls(
+            bm25=bm25,
             models={key: _entry(path, key, value) for key, value in content.items()},
             texts=path.parent / texts if texts else None,
         )

@@ -1,6 +1,7 @@
 """An embedding model, a sparse encoder and a reranker in one function, and its searches."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.search import fused
 from embedder.http.router import Router
 from jobs.release_check.handler import ReleaseRefusedError, check_version
+from model_compiler.errors import SourceError
 from model_compiler.index_builder import build_index
 from tests.embedder.calls import get, post, read
 from tests.fixtures.models_together import WRITERS, write_together
@@ -147,24 +149,24 @@ def best(scores: Mapping[str, float]) -> list[str]:
 
 @pytest.mark.parametrize("query", ["the date", "hello", "a time of the world"])
 def test_a_hybrid_search_is_the_exact_pipeline(router, query):
-    """Both searches, the sum of 1 / (60 + rank), and the reranker's order of the best."""
+    """Both searches, the weighed sum of scores from 0 to 1, the reranker's order of the best."""
     dense, sparse = (found(router, query, mode, 5) for mode in ("dense", "sparse"))
-    sums: dict[str, float] = {}
-    for ids in (dense, sparse):
-        for rank, name in enumerate(ids, start=1):
-            sums[name] = sums.get(name, 0) + 1 / (60 + rank)
+    lowest, highest = min(dense.values()), max(dense.values())
+    sums = {name: 0.7 * (score - lowest) / (highest - lowest) for name, score in dense.items()}
+    for name, score in sparse.items():
+        sums[name] = sums.get(name, 0) + 0.3 * score / max(sparse.values())
     order = best(sums)[:5]
     body = {"query": query, "top_k": 4, "candidates": 5}
     answer = read(post(router, "/search", {**body, "rerank": False}))
     assert [(result["id"], result["score"]) for result in answer["results"]] == [
-        (name, sums[name]) for name in order[:4]
+        (name, pytest.approx(sums[name])) for name in order[:4]
     ]
     top = answer["results"][0]
     assert top["text"] == TEXTS[top["index"]]
     assert top["scores"] == {
         **({"dense": dense[top["id"]]} if top["id"] in dense else {}),
         **({"sparse": sparse[top["id"]]} if top["id"] in sparse else {}),
-        "fused": sums[top["id"]],
+        "fused": pytest.approx(sums[top["id"]]),
     }
     assert answer["score_space"] is None
     assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse"}
@@ -234,17 +236,75 @@ def test_settings_that_one_of_them_cannot_have(models):
             build_router(settings)
 
 
-def test_equal_sums_have_one_order():
-    """The entry of the earlier list is first, and in a list the one with the better rank."""
+@pytest.mark.parametrize(
+    ("dense", "sparse", "order"),
+    [
+        # Equal sums: the earlier list comes first, and in a list the better rank.
+        ({"a": 0.9, "b": 0.9}, {}, {"a": 0.7, "b": 0.7}),
+        ({"x": 0.9}, {"y": 9.0}, {"x": 0.7, "y": 0.3}),
+        # The lowest cosine counts as much as none; a cosine may be negative.
+        ({"a": 0.6, "b": 0.2, "c": -0.4}, {"c": 4.0, "b": 1.0}, {"a": 0.7, "b": 0.495, "c": 0.3}),
+        # A word that is rare in the index overrules a small difference of cosines.
+        ({"a": 0.6, "b": 0.58, "c": 0.1}, {"b": 20.0}, {"b": 0.972, "a": 0.7, "c": 0.0}),
+        ({}, {}, {}),
+    ],
+)
+def test_scores_of_two_lists_are_fused(dense, sparse, order):
+    """A score is brought to 0 to 1 by its list's best, and for cosines the lowest one."""
     lists = {
-        "dense": [IndexMatch("a", 0, 0.9, "a"), IndexMatch("b", 1, 0.8, "b")],
-        "sparse": [
-            IndexMatch("b", 1, 7.0, "b"),
-            IndexMatch("a", 0, 6.0, "a"),
-            IndexMatch("c", 2, 5.0, "c"),
-        ],
+        mode: [IndexMatch(name, None, score, name) for name, score in scores.items()]
+        for mode, scores in (("dense", dense), ("sparse", sparse))
     }
-    assert [candidate.match.id for candidate in fused(lists)] == ["a", "b", "c"]
-    assert [candidate.match.id for candidate in fused({"sparse": lists["sparse"]})] == [*"bac"]
-    lists = {"dense": [IndexMatch("x", 0, 1.0, "x")], "sparse": [IndexMatch("y", 1, 9.0, "y")]}
-    assert [candidate.match.id for candidate in fused(lists)] == ["x", "y"]
+    candidates = fused(lists)
+    assert [candidate.match.id for candidate in candidates] == [*order]
+    assert [candidate.scores["fused"] for candidate in candidates] == pytest.approx(
+        [*order.values()]
+    )
+    assert [candidate.match.id for candidate in fused({"sparse": lists["sparse"]})] == [*sparse]
+
+
+@pytest.fixture(scope="module")
+def by_words(models: Path) -> Router:
+    """Return the router of the embedding model alone, whose index has BM25."""
+    folder = models.with_name("index-words")
+    build_index(TEXTS, models / "embed", folder, bm25=True)
+    return build_router(EmbedderSettings(artifact=str(models / "embed"), index=str(folder)))
+
+
+def test_words_are_searched_without_a_model(by_words, alone):
+    """`sparse` finds rare words first, `hybrid` both; neither is what a request gets by default."""
+    sparse = found(by_words, "Dates of HELLO xylophone", "sparse", 20)
+    assert next(TEXTS[int(name)] for name in sparse) == "the date of the hello"
+    assert {TEXTS[int(name)] for name in sparse} == {
+        text for text in TEXTS if {"date", "of", "hello"} & set(text.split())
+    }
+    for mode, stages in {None: {"dense"}, "hybrid": {"dense", "sparse", "fused"}}.items():
+        body = {"query": "hello", "mode": mode} if mode else {"query": "hello"}
+        answer = read(post(by_words, "/search", body))
+        assert stages >= {stage for result in answer["results"] for stage in result["scores"]}
+        assert answer["sparse_space"] == ("bm25@1" if mode else None)
+        assert answer["results"][0]["scores"].keys() == stages
+    body = {"query": "xylophone ?!", "mode": "sparse", "filter": None}
+    assert read(post(by_words, "/search", body))["results"] == []
+    refused = read(post(by_words, "/similar", {"text": "x", "mode": "lexical"}), 400)["error"]
+    assert 'one of "dense", "sparse"' in refused
+    no_prompt = {"text": "x", "mode": "sparse", "prompt_name": "query"}
+    assert "prompt_name" in read(post(by_words, "/similar", no_prompt), 400)["error"]
+    document = read(get(by_words, "/openapi.json"))
+    validate(document)
+    for path, body in {"/": {"text": "a"}, "/similar": {"text": "a"}}.items():
+        assert post(by_words, path, body).body == post(alone["embed"], path, body).body
+
+
+def test_words_that_an_index_cannot_have(models, by_words, tmp_path):
+    """BM25 and a sparse encoder exclude each other, and files of two indexes are refused."""
+    for artifact in (models, models / "sparse"):
+        with pytest.raises(SourceError, match=r"takes the place of a sparse encoder .* found both"):
+            build_index(TEXTS, artifact, tmp_path / "both", bm25=True)
+    index = models.with_name("index-words")
+    with pytest.raises(IndexFolderError, match="has bm25@1 sparse_space; the model serves"):
+        build_router(EmbedderSettings(artifact=str(models), index=str(index)))
+    broken = shutil.copytree(index, tmp_path / "index")
+    np.save(broken / "words.npy", np.arange(3, dtype=np.uint64))
+    with pytest.raises(IndexFolderError, match="must be as many as those of the vocabulary, 3"):
+        build_router(EmbedderSettings(artifact=str(models / "embed"), index=str(broken)))

@@ -71,6 +71,22 @@ def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp
         assert [each["source"] for each in results] == ["a.md"]
 
 
+def test_documents_are_searched_by_words_without_a_sparse_encoder(models, folder, tmp_path):
+    """An index of an embedding model alone has BM25."""
+    index = documents_of(str(folder), models / "embed", cache=tmp_path)
+    router = build_router(EmbedderSettings(artifact=models / "embed", index=index))
+    for mode, found in {"sparse": ["a.md"], "hybrid": ["a.md", "acme/b.jsonl"]}.items():
+        body = json.dumps({"query": "dates", "mode": mode}).encode()
+        answer = json.loads(router.handle(Request("POST", "/search", body=body)).body)
+        assert [result["source"] for result in answer["results"]] == found
+
+
+def test_bm25_needs_texts(capsys):
+    """The switch is refused without an index, and named."""
+    assert command.main(["--sparse", "bm25", "--port", "0"]) == 1
+    assert "--sparse bm25 weighs the words of texts; found without" in capsys.readouterr().err
+
+
 def test_a_start_embeds_what_has_changed(models, folder, tmp_path, monkeypatch, capsys):
     """A renamed or an equal document is not embedded again; the index is the same as a new one."""
     embedded = []

@@ -24,7 +24,13 @@ from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code
 from embedding_kit.programs import contract
-from embedding_kit.settings import BatchSettings, ModelSettings, ModelSource, ServerSettings
+from embedding_kit.settings import (
+    BatchSettings,
+    ModelSettings,
+    ModelSource,
+    ServerSettings,
+    SparseSource,
+)
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
 from stacks.environment_file import load_environment
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -296,7 +302,7 @@ def together_image(output: Path, *, endpoint: Target) -> Target:
     texts.write_text(json.dumps(_ENTRIES), encoding="utf-8")
     # In int8, random weights of 32 channels are no model to be faithful to.
     reranker = ModelSource(folder=write_reranker(output / "small-reranker"), precision="fp32")
-    sparse = ModelSource(folder=write_sparse(output / "small-sparse"), precision="fp32")
+    sparse = SparseSource(folder=write_sparse(output / "small-sparse"), precision="fp32")
     name = "sentence-transformers/all-MiniLM-L6-v2"
     model = ModelSettings(name=name, index=texts, reranker=reranker, sparse=sparse)
     app = App(outdir=str(output / "cdk.out"), analytics_reporting=False)

@@ -149,6 +149,11 @@ class Similar(EmbeddingOperation):
     rule: ClassVar = {"not": _BOTH_COUNTS}
 
     def fields(self) -> tuple[Field, ...]:
+        limits = self.engine.limits
+        return (*self.search_fields(), *prompt_fields(limits), truncate_field(limits))
+
+    def search_fields(self) -> tuple[Field, ...]:
+        """Return the fields of a search in any mode."""
         from embedder.core.search import MAX_RESULTS  # noqa: PLC0415 - on demand
 
         limits = self.engine.limits
@@ -166,8 +171,6 @@ class Similar(EmbeddingOperation):
                 "The kind of vectors to search: that of the model, or of one of the models.",
                 default=self.mode,
             ),
-            *prompt_fields(limits),
-            truncate_field(limits),
         )
 
     def chosen(self, request: Request) -> Operation:

@@ -37,6 +37,8 @@ class ServedModel(NamedTuple):
     max_concurrent_requests: int = 1
     #: The folders that each caller may search, or None for everything.
     prefixes: SearchPrefixes | None = None
+    #: The words of the search index, if they can be searched without a model.
+    word_index: SearchIndex | None = None
 
 
 class Api:
