@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from embedding_client.rows import (
     column_problem,
     csv_cells,
     csv_fields,
+    csv_header,
     header_problem,
     is_unicode,
     json_fields,
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-#: A program that writes CSV with commas from CSV with another separator, in UTF-8 everywhere.
-_COMMAS = (
-    'python3 -X utf8 -c "import csv, sys; '
-    'csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter={}))"'
-)
 _SUFFIXES = {
     ".txt": "text",
     ".json": "json",
@@ -48,6 +43,7 @@ _SUFFIXES = {
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
 }
 #: The line where a row begins, its fields, and the reason if it cannot be embedded.
@@ -105,21 +101,13 @@ def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
         yield None, fields, problem or problem_of(fields, column)
 
 
-def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
-    not_utf8, convert = _not_utf8(file), _converter(file)
-    lines = _lines(file, newline="")
-    rows = csv_cells(lines, delimiter=delimiter)
+def _csv(file: io.BufferedReader, column: str, *, separator: str | None = None) -> Iterator[_Read]:
+    not_utf8 = _not_utf8(file)
+    rows = csv_cells(_lines(file, newline=""), separator)
     try:
-        header = next((cells for _, cells in rows if cells), [])
-        separator = _other_separator(header) if delimiter == "," and column not in header else None
-        # The conversion of another separator fails on another encoding, so that comes first.
-        if not all(map(is_unicode, chain(header, lines if separator else ()))):
+        _, header = csv_header(rows)
+        if not all(map(is_unicode, header)):
             raise FileError(not_utf8)
-        if separator:
-            raise FileError(
-                f"is separated by {separator!r}, not by commas. Convert it first: "
-                + convert(_COMMAS.format(repr(separator)))
-            )
         _check_header(header, column)
         blank: list[int] = []
         for line, cells in rows:
@@ -162,7 +150,7 @@ READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
     "json": _json,
     "jsonl": _jsonl,
     "csv": _csv,
-    "tsv": partial(_csv, delimiter="\t"),
+    "tsv": partial(_csv, separator="\t"),
     "parquet": _parquet,
 }
 
@@ -193,14 +181,6 @@ def _check_header(names: list[str], column: str) -> None:
         raise FileError(f"{problem}.")
     if problem := column_problem(names, column):
         raise FileError(f"{problem}. Select the column with --column.")
-
-
-def _other_separator(names: list[str]) -> str | None:
-    """Return the separator of what Excel writes as CSV for some languages, or None."""
-    line = names[0] if names else ""
-    if line.lower().startswith("sep="):
-        raise FileError(f"begins with {line!r}, which is Excel's own. Remove that line.")
-    return next((mark for mark in ";\t|" if mark in line), None) if len(names) == 1 else None
 
 
 def _not_utf8(file: io.BufferedReader) -> str:

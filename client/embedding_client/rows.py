@@ -8,9 +8,13 @@ library alone.
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import Any
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 #: The fields of a row.
 Fields = Mapping[str, Any]
@@ -18,6 +22,10 @@ Fields = Mapping[str, Any]
 NOT_UTF8 = "is not UTF-8"
 #: Characters of a field of CSV. Python's own limit is 131,072.
 _LONGEST_CELL = 1 << 27
+#: Lines that show what separates the cells.
+_FIRST_LINES = 50
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\w\s"]|\t)"?', re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?\.?\d[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
 #: Names of fields that a reason lists.
 _LISTED = 20
 
@@ -111,14 +119,83 @@ def object_fields(value: Any, *, string_name: str | None = None) -> tuple[Fields
     return {}, f"is neither an object nor a string; found {type(value).__name__}"
 
 
-def csv_cells(lines: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def csv_separator(lines: Iterable[str]) -> str:
+    """Return what separates the cells of CSV, by its first lines: `,`, `;`, a tab or `|`.
+
+    Excel's first line `sep=;` names it. Else it divides the header, and most of the next rows into
+    as many cells; of several, it is the one with the most cells.
+
+    Raises:
+        csv.Error: Several ones do, or none and blanks separate numbers.
+    """
+    first = list(islice(lines, _FIRST_LINES)) or [""]
+    first[0] = first[0].removeprefix("\ufeff")
+    if named := _SEPARATOR_LINE.fullmatch(first[0].rstrip("\r\n")):
+        return named[1]
+    widths: dict[str, int] = {}
+    fitting: dict[str, int] = {}
+    for separator in ",;\t|":
+        header, *rows = _first_rows(first, separator) or [[]]
+        if len(header) > 1:
+            widths[separator] = len(header)
+            if 2 * sum(len(cells) == len(header) for cells in rows) >= len(rows):
+                fitting[separator] = len(header)
+    if not widths and _has_blanks(first):
+        raise csv.Error("is separated by blanks; allowed are , ; tab and |")
+    if not fitting and (not widths or "," in widths):
+        return ","
+    widest = [name for name, width in fitting.items() if width == max(fitting.values())]
+    if len(widest) == 1:
+        return widest[0]
+    raise csv.Error(
+        f"may be separated by {' or '.join(map(repr, widest or widths))}; a first line sep=, or "
+        "sep=; decides"
+    )
+
+
+def _first_rows(lines: Iterable[str], separator: str) -> list[list[str]]:
+    """Return the rows that are not blank. One that is broken has one cell."""
+    reader = csv_reader(lines, separator)
+    rows: list[list[str]] = []
+    while True:
+        try:
+            rows.append(next(reader))
+        except csv.Error:
+            rows.append([""])
+        except StopIteration:
+            return list(filter(None, rows))
+
+
+def _has_blanks(lines: Iterable[str]) -> bool:
+    """Return whether each row has as many numbers between blanks as the header has words."""
+    header, *rows = [words for line in lines if (words := line.split())] or [[]]
+    return len(header) > 1 and {len(header)} == {
+        len(words) if all(map(_NUMBER.fullmatch, words)) else 0 for words in rows
+    }
+
+
+def csv_reader(lines: Iterable[str], separator: str, *, skip_blanks: bool = False) -> "Reader":
+    """Return a strict reader. After an error it continues with the next line."""
+    # For the whole process: other code may have set a higher limit.
+    csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))
+    return csv.reader(lines, delimiter=separator, skipinitialspace=skip_blanks, strict=True)
+
+
+def csv_cells(
+    lines: Iterable[str], separator: str | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line, from 1, and its cells; a blank line has none.
+
+    By default, the first lines show the separator.
 
     Raises:
         csv.Error: The lines are not CSV.
     """
-    csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    if separator is None:
+        lines = iter(lines)
+        first = list(islice(lines, _FIRST_LINES))
+        separator, lines = csv_separator(first), chain(first, lines)
+    reader = csv_reader(lines, separator)
     try:
         end = 0
         for cells in reader:
@@ -128,10 +205,21 @@ def csv_cells(lines: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[i
         raise csv.Error(f"is not CSV: line {reader.line_num}: {error}") from error
 
 
+def csv_header(rows: Iterable[tuple[int, list[str]]]) -> tuple[int, list[str]]:
+    """Return the first row that is neither blank nor Excel's `sep=;`, as it is yielded."""
+    for number, cells in rows:
+        if cells and not _SEPARATOR_LINE.fullmatch(";".join(cells)):
+            return number, cells
+    return 0, []
+
+
 def csv_fields(header: Sequence[str], cells: Sequence[str]) -> tuple[Fields, str | None]:
-    """Return the cells by the names of the header, None for those that are missing."""
+    """Return the cells by the names of the header, None for those that are missing.
+
+    Empty cells beyond the header are none: some programs end each row with a separator.
+    """
     fields = dict(zip_longest(header, cells[: len(header)]))
-    return fields, cells_problem(header, cells) if len(cells) > len(header) else None
+    return fields, cells_problem(header, cells) if any(cells[len(header) :]) else None
 
 
 def cells_problem(header: Sequence[str], cells: Sequence[str]) -> str:
@@ -140,8 +228,8 @@ def cells_problem(header: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def header_problem(names: Sequence[str]) -> str | None:
-    """Return why a header is refused, or None."""
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    """Return why a header is refused, or None. Several columns may have no name."""
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
     if not repeated:
         return None
     listed = ", ".join(map(repr, repeated))

@@ -140,10 +140,6 @@ def test_a_row_that_cannot_be_embedded_has_a_problem(tmp_path, name, content, pl
         ("a.csv", b"text,id,text\na,1,b\n", "has more than one column named 'text'"),
         ("a.csv", b'text\n"never closed\nb\n', "is not CSV: line 3: unexpected end of data"),
         ("a.txt", "a\n".encode("utf-16"), "is UTF-16, not UTF-8. Convert it first"),
-        ("a.csv", b"\xef\xbb\xbfid;text\n1;a\n", "is separated by ';', not .* < .*a.csv > NEW"),
-        ("a.csv", b"id\ttext\n1\ta\n", r"is separated by '\\t', not by commas"),
-        ("a.csv", b"sep=;\r\nid;text\r\n", "begins with 'sep=;', which is Excel's own. Remove"),
-        ("a.csv", b"sep=,\r\nid,text\r\n", "begins with 'sep=', which is Excel's own. Remove"),
         ("a.json", b'{"text": "a"}', "must hold a JSON array .*; found an object"),
         ("a.json", b'"a"\n"b"\n', "is not one JSON value: Extra data.*use --format jsonl"),
         ("a.json", b"[" * 100_000, "is not one JSON value"),
@@ -162,19 +158,17 @@ def test_an_invalid_file_is_refused(tmp_path, name, content, message):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("header", ["Größe;text", "size;text"])
-def test_the_commands_of_the_errors_convert_what_excel_writes(tmp_path, packed, header):
-    """The encoding comes first; a shell runs each command as it is printed."""
+def test_the_command_of_an_error_converts_what_excel_writes(tmp_path, packed, header):
+    """A shell runs it as it is printed."""
     path = tmp_path / ("it's {a} list.csv" + ".gz" * packed)
     content = f"{header}\n1;für 5 €\n".encode("cp1252")
     path.write_bytes(gzip.compress(content) if packed else content)
-    for problem in ("is not UTF-8", "is separated by ';'"):
-        with pytest.raises(FileError, match=problem) as caught:
-            list(TextSource(path).rows())
-        command = str(caught.value).partition(": ")[2].removesuffix("NEW") + "new.csv"
-        strict = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=strict)
-        path = (tmp_path / "new.csv").rename(tmp_path / f"{problem[-3]}.csv")
-    assert [row.text for row in TextSource(path).rows()] == ["für 5 €"]
+    with pytest.raises(FileError, match="is not UTF-8") as caught:
+        TextSource(path).texts()
+    command = str(caught.value).partition("writes: ")[2].removesuffix("NEW") + "new.csv"
+    strict = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=strict)
+    assert TextSource(tmp_path / "new.csv").texts() == ["für 5 €"]
 
 
 def test_a_command_to_convert_does_not_name_the_copy_of_a_pipe(tmp_path):

@@ -57,7 +57,12 @@ REFUSED = [
 ]
 REFUSED_FILES = [
     ("a.csv", b"n,text,n\n1,2,3\n", "has more than one column named 'n'. Column names must be "),
-    ("a.csv", b'text\n"never closed\n', "is not CSV: line 2: unexpected end of data"),
+    (
+        "a.csv",
+        b"id,a;text\n1,2;3\n",
+        "may be separated by ',' or ';'; a first line sep=, or sep=; d",
+    ),
+    ("a.csv", b"text score\n1 2.5\n", "is separated by blanks; allowed are , ; tab and |"),
 ]
 #: What an ingest takes, as it shows all fields of a row without a text, or refuses as a whole.
 REFUSED_FOR_EMBEDDING = [
@@ -68,7 +73,20 @@ REFUSED_FOR_EMBEDDING = [
     ("a.jsonl", b'{"text": "\xe9"}', "is not UTF-8"),
     ("a.csv", b"n,text\n1\n", "has no text in 'text': null"),
     ("a.csv", b"n,text\n1,\xe9\n", "is not UTF-8"),
+    # An ingest goes on at the next line, as it has the whole file.
+    ("a.csv", b'text\n"never closed\n', "is not CSV: line 2: unexpected end of data"),
 ]
+#: CSV as programs write it.
+WRITTEN = {
+    "Excel in German": b"\xef\xbb\xbfid;text;price\r\n1;a, b | c;3,50\r\n",
+    "Excel with its own first line": b'sep=;\r\nid;text\r\n1;"a, b | c"\r\n',
+    "PostgreSQL's COPY": b"id\ttext\n1\ta, b | c\n",
+    "Oracle's SQL*Plus": b'"id"|"text"|"d;e"\n1|"a, b | c"|2\n',
+    "a German header with a comma": b"Datum;Betrag, EUR;text\n1.1.;3,50;a, b | c\n2.1.;4,50;\n",
+    "R": b'"","text","more"\n"1","a, b | c",NA\n',
+    "a spreadsheet with empty columns": b'\n,text,,\n1,"a, b | c",,,\n',
+    "a header alone with a semicolon": b'text,"what; why"\n"a, b | c",x;y\n',
+}
 
 
 @pytest.mark.parametrize(("name", "content", "problem"), REFUSED)
@@ -97,6 +115,19 @@ def test_a_row_without_a_text_has_the_same_reason(tmp_path, name, content, probl
     path.write_bytes(content)
     assert embed_file(path).startswith(problem)
     assert batch_job(path).startswith(problem)
+
+
+@pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
+def test_every_program_finds_the_separator(tmp_path, content):
+    """By the first lines, so users need not convert what Excel writes in their language."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    assert next(TextSource(path).rows()).text == "a, b | c"
+    job, folder = Job(source="in", destination="out"), open_folder(str(tmp_path))
+    shards = list(plan_shards(folder, job, size=1))
+    records = [record for shard in shards for record in read_records(folder, shard, job)]
+    assert records[0].text == "a, b | c"
+    assert read_document("a.csv", content, {}, wanted=()).blocks[0].text == "a, b | c"
 
 
 @pytest.mark.parametrize("content", [b'["a"]', b"5"])

@@ -9,7 +9,7 @@ from jobs.documents.document import Document, Outline, RefusedDocumentError, che
 from jobs.documents.front_matter import front_matter, scalar, split_front_matter
 from jobs.documents.html import read_html
 from jobs.documents.markdown import read_markdown
-from jobs.documents.tables import read_csv, read_json_lines
+from jobs.documents.tables import read_csv, read_json_lines, read_tsv
 from jobs.documents.text import read_text
 
 _MAX_NAME = 256
@@ -74,5 +74,7 @@ _READERS: dict[str, Callable[[bytes, str, Collection[str]], Document]] = {
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
     ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".tab": read_tsv,
     ".pdf": bounded("pdf"),
 }

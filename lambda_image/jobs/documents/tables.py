@@ -1,10 +1,14 @@
-"""Rows of CSV and JSONL, each a section: its text is the field `text`, or all fields as lines."""
+"""Rows of CSV and JSONL, each a section: its text is the field `text`, or all fields as lines.
+
+A row that cannot be read is left out, and named among the problems of the document.
+"""
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -12,70 +16,178 @@ from jobs.documents.decoding import decoded
 from jobs.documents.document import MAX_BLOCKS, Block, Document, RefusedDocumentError
 from jobs.documents.front_matter import scalar
 from jobs.rows import (
-    Fields,
     cells_problem,
-    csv_cells,
     csv_fields,
+    csv_header,
+    csv_reader,
+    csv_separator,
     header_problem,
     json_fields,
     text_problem,
 )
 
 _TEXT = "text"
+#: Cells without a value, as R and pandas write them.
+_ABSENT = {"", "NA", "NaN", "nan"}
+#: A number as Excel writes it where semicolons separate the cells.
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+#: Reasons that a document's problems have, and lines that each lists.
+_LISTED = 5
+#: Times that the lines of a file may be read again after cells without an end, as a multiple.
+_AGAIN = 3
+
+
+class _Row(NamedTuple):
+    #: The line on which it begins, from 1.
+    line: int
+    #: Several fields may have no name.
+    fields: Iterable[tuple[str, Any]]
+    #: Why it is left out.
+    problem: str | None
+    #: Why it may not be as it was meant.
+    doubt: str | None = None
 
 
 def read_json_lines(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
     """Read JSONL."""
-    lines = enumerate(decoded(data, content_type).split("\n"), 1)
-    rows = (
-        (number, *json_fields(line, parse=orjson.loads)) for number, line in lines if line.strip()
-    )
-    return Document("", {}, _blocks(rows, wanted))
+
+    def rows() -> Iterator[_Row]:
+        for number, line in enumerate(decoded(data, content_type).split("\n"), 1):
+            if line.strip():
+                fields, problem = json_fields(line, parse=_parse_json)
+                yield _Row(number, fields.items(), problem)
+
+    return _document(rows(), wanted, lambda value: value)
 
 
-def read_csv(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
-    """Read CSV."""
-
-    def rows() -> Iterator[tuple[int, Fields, str | None]]:
-        for number, cells in lines:
-            if cells:
-                fields, problem = csv_fields(header, cells)
-                if len(cells) < len(header):
-                    problem = cells_problem(header, cells)
-                values = {name: scalar(fields[name]) for name in wanted if fields.get(name)}
-                yield number, {**fields, **values}, problem
-
-    lines = csv_cells(io.StringIO(decoded(data, content_type), newline=""))
+def _parse_json(line: str) -> Any:
+    """Parse JSON; NaN, which Python and pandas write, becomes null."""
     try:
-        _, header = next(lines, (1, []))
-        if problem := header_problem(header):
-            raise RefusedDocumentError(f"it {problem}")
-        return Document("", {}, _blocks(rows(), wanted))
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        try:
+            return orjson.loads(orjson.dumps(json.loads(line)))
+        except TypeError:  # for a lone surrogate
+            raise error from None
+
+
+def read_csv(
+    data: bytes, content_type: str, wanted: Collection[str], *, separator: str | None = None
+) -> Document:
+    """Read CSV, by default with the separator that its first lines show."""
+    lines = list(io.StringIO(decoded(data, content_type), newline=""))
+    try:
+        separator = separator or csv_separator(lines)
     except csv.Error as error:
         raise RefusedDocumentError(f"it {error}") from None
+    value_of = _decimal_comma if separator == ";" else scalar
+    return _document(_csv_rows(lines, separator), wanted, value_of)
 
 
-def _blocks(rows: Iterable[tuple[int, Fields, str | None]], wanted: Collection[str]) -> list[Block]:
-    blocks = []
-    for number, fields, problem in islice(rows, MAX_BLOCKS + 1):
-        if problem:
-            raise RefusedDocumentError(f"line {number} {problem}")
-        metadata = {name: fields[name] for name in wanted if fields.get(name) not in (None, "", [])}
-        for name, value in metadata.items():
-            items = value if isinstance(value, list) else [value]
-            if not all(isinstance(item, str | int | float) for item in items):
-                raise RefusedDocumentError(
-                    f"line {number}: {name} must be text, a number, a boolean or a list of these"
-                )
-        text = fields.get(_TEXT)
-        if text is None:
-            text = "\n".join(f"{name}: {_shown(value)}" for name, value in fields.items() if value)
+def read_tsv(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
+    """Read CSV that tabs separate."""
+    return read_csv(data, content_type, wanted, separator="\t")
+
+
+def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[_Row]:
+    rows = _csv_cells(lines, separator)
+    _, header = csv_header(map(_unbroken, rows))
+    header = [name.strip() for name in header]
+    if problem := header_problem(header):
+        raise RefusedDocumentError(f"it {problem}")
+    for line, cells, broken in rows:
+        problem = broken or csv_fields(header, cells)[1]
+        doubt = None
+        if 0 < len(cells) < len(header):
+            doubt = f"{cells_problem(header, cells)}: the last ones are read as empty"
+        values = [None if cell.strip() in _ABSENT else cell for cell in cells]
+        yield _Row(line, zip(header, values, strict=False), problem, doubt)
+
+
+def _csv_cells(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str], str | None]]:
+    """Yield the line of each row with its cells, or why it is broken.
+
+    The line after the begin of a broken row begins a row again: a quote without an end is found at
+    the end of the file, or at the next quote.
+    """
+    begin, again = 0, 0
+    while begin < len(lines):
+        remaining = map(lines.__getitem__, range(begin, len(lines)))
+        reader = csv_reader(remaining, separator, skip_blanks=True)
+        row = begin
+        try:
+            for cells in reader:
+                yield row + 1, cells, None
+                row = begin + reader.line_num
+            begin = len(lines)
+        except csv.Error as error:
+            again += begin + reader.line_num - row - 1
+            if again > _AGAIN * len(lines):
+                raise RefusedDocumentError(f"line {row + 1} is not CSV: {error}") from None
+            yield row + 1, [], f"is not CSV: {error}"
+            begin = row + 1
+
+
+def _unbroken(row: tuple[int, list[str], str | None]) -> tuple[int, list[str]]:
+    line, cells, broken = row
+    if broken:
+        raise RefusedDocumentError(f"line {line} {broken}")
+    return line, cells
+
+
+def _decimal_comma(cell: str) -> Any:
+    return scalar(cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell)
+
+
+def _document(
+    rows: Iterable[_Row], wanted: Collection[str], value_of: Callable[[Any], Any]
+) -> Document:
+    blocks: list[Block] = []
+    lines_by_reason: dict[str, list[int]] = {}
+    for row in rows:
+        fields = [(name, value) for name, value in row.fields if not _is_absent(value)]
+        by_name = dict(fields)
+        text = by_name.get(_TEXT, "\n".join(map(_shown, fields)))
+        metadata = {name: value_of(by_name[name]) for name in wanted if name in by_name}
+        problem = row.problem
         if not isinstance(text, str):
-            raise RefusedDocumentError(f"line {number} {text_problem(fields, _TEXT)}")
-        if text.strip():
-            blocks.append(Block(text, (), number, metadata))
-    return blocks
+            problem = text_problem(by_name, _TEXT)
+        problem = problem or _metadata_problem(metadata)
+        if reason := problem or row.doubt:
+            known = reason in lines_by_reason or len(lines_by_reason) < _LISTED
+            lines_by_reason.setdefault(reason if known else "cannot be read", []).append(row.line)
+        if text and not problem:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+            blocks.append(Block(text, (), row.line, metadata))
+            if len(blocks) > MAX_BLOCKS:
+                break
+    problems = tuple(_sentence(*reason) for reason in lines_by_reason.items())
+    if problems and not blocks:
+        raise RefusedDocumentError(problems[0])
+    return Document("", {}, blocks, problems)
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+def _is_absent(value: Any) -> bool:
+    return not value.strip() if isinstance(value, str) else value in (None, [], {})
+
+
+def _shown(field: tuple[str, Any]) -> str:
+    name, value = field
+    text = value.strip() if isinstance(value, str) else orjson.dumps(value).decode()
+    return f"{name}: {text}" if name else text
+
+
+def _metadata_problem(metadata: Mapping[str, Any]) -> str | None:
+    for name, value in metadata.items():
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str | int | float) for item in items):
+            return f"has no text, number, boolean or list of these in {name!r}"
+    return None
+
+
+def _sentence(reason: str, lines: Sequence[int]) -> str:
+    """Return the first line with a reason, and some of the others."""
+    _, *others = lines
+    listed = ", ".join(map(str, others[:_LISTED]))
+    more = f" and {len(others) - _LISTED:,} more" if len(others) > _LISTED else ""
+    return f"line {lines[0]} {reason}" + (f" (so do lines {listed}{more})" if others else "")

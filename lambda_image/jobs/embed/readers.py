@@ -20,6 +20,8 @@ from jobs.rows import (
     Fields,
     csv_cells,
     csv_fields,
+    csv_header,
+    csv_separator,
     header_problem,
     json_fields,
     parse_json,
@@ -136,27 +138,36 @@ def read_records(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         yield record._replace(metadata=metadata) if values else record
 
 
-def csv_header(folder: Folder, file: StoredFile) -> tuple[list[str], int]:
-    """Return the names of the columns, each once, and the offset at which the first row begins."""
+def csv_form(folder: Folder, file: StoredFile) -> tuple[list[str], str]:
+    """Return the names of the columns of a CSV file, each once, and what separates the cells."""
     with open_stream(folder, file, block=_HEADER_BLOCK) as stream:
-        for header, end in _csv_records(stream, file.key):
-            if problem := header_problem(header):
-                raise BatchError(f"{file.key} {problem}.")
-            return header, end
-    raise BatchError(f"{file.key} is empty; a CSV file begins with the names of its columns.")
+        try:
+            separator = csv_separator(map(_csv_line, stream))
+        except csv.Error as error:
+            raise BatchError(f"{file.key} {error}.") from error
+        stream.seek(0)
+        _, header = csv_header(_csv_records(stream, file.key, separator))
+    if not header:
+        raise BatchError(f"{file.key} is empty; a CSV file begins with the names of its columns.")
+    if problem := header_problem(header):
+        raise BatchError(f"{file.key} {problem}.")
+    return header, separator
 
 
-def csv_boundaries(folder: Folder, file: StoredFile, *, shard_bytes: int) -> Iterator[int]:
+def csv_boundaries(
+    folder: Folder, file: StoredFile, separator: str, *, shard_bytes: int
+) -> Iterator[int]:
     """Yield offsets at which rows begin, at least `shard_bytes` apart, and at last the end.
 
     The first is the end of the header. A quoted field may contain the ends of lines, so only a
     parser knows where a row ends; the worker uses the same one.
     """
     with open_stream(folder, file) as stream:
-        records = _csv_records(stream, file.key)
-        begin = row_start = next(records)[1]
+        records = _csv_records(stream, file.key, separator)
+        begin, _ = csv_header(records)
+        row_start = begin
         yield begin
-        for _, end in records:
+        for end, _ in records:
             if row_start - begin >= shard_bytes:
                 yield row_start
                 begin = row_start
@@ -227,12 +238,12 @@ def _lines(folder: Folder, shard: Shard) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    header, _ = csv_header(folder, shard.file)
+    header, separator = csv_form(folder, shard.file)
     block = _HEADER_BLOCK + shard.stop - shard.start
     with open_stream(folder, shard.file, block=block) as stream:
         stream.seek(shard.start)
         position = shard.start
-        for cells, end in _csv_records(stream, shard.key, offset=shard.start):
+        for end, cells in _csv_records(stream, shard.key, separator, offset=position):
             if cells:
                 fields, problem = csv_fields(header, cells)
                 yield _record(fields, problem, job, file=shard.key, position=position)
@@ -260,9 +271,9 @@ def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
 
 
 def _csv_records(
-    stream: Iterable[bytes], name: str, *, offset: int = 0
-) -> Iterator[tuple[list[str], int]]:
-    """Yield the cells of each row, and the offset of its end."""
+    stream: Iterable[bytes], name: str, separator: str, *, offset: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the offset of each row's end, and its cells."""
     end = offset
 
     def lines() -> Iterator[str]:
@@ -270,14 +281,18 @@ def _csv_records(
         for line in stream:
             text = line if end else line.removeprefix(codecs.BOM_UTF8)
             end += len(line)
-            # A byte that is not UTF-8 becomes a lone surrogate, for which its row is rejected.
-            yield text.decode(errors="surrogateescape")
+            yield _csv_line(text)
 
     try:
-        for _, cells in csv_cells(lines()):
-            yield cells, end
+        for _, cells in csv_cells(lines(), separator):
+            yield end, cells
     except csv.Error as error:
         raise BatchError(f"{name} {error}.") from error
+
+
+def _csv_line(line: bytes) -> str:
+    """Decode a line. A byte that is not UTF-8 becomes a lone surrogate: its row is rejected."""
+    return line.decode(errors="surrogateescape")
 
 
 def _record(

@@ -13,7 +13,7 @@ from jobs.embed.job import LAYOUT, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, 
 from jobs.embed.readers import (
     columns_of,
     csv_boundaries,
-    csv_header,
+    csv_form,
     format_of,
     is_compressed,
     metadata_types,
@@ -259,9 +259,9 @@ def _shards_of(folder: Folder, file: StoredFile, job: Job, name: str, size: int)
         for group, start, stop in _row_ranges(folder, file, job, size):
             yield shard(start=start, stop=stop, row_group=group)
     elif name.startswith("csv"):
-        header, _ = csv_header(folder, file)
+        header, separator = csv_form(folder, file)
         _check_columns(header, file, job)
-        bounds = csv_boundaries(folder, file, shard_bytes=size)
+        bounds = csv_boundaries(folder, file, separator, shard_bytes=size)
         start = next(bounds)
         for stop in bounds:
             yield shard(start=start, stop=stop)

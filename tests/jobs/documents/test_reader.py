@@ -25,15 +25,12 @@ def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "t
         ("a.txt", b"", "it has no text"),
         ("a.txt", b"a\xe9", "byte 1 is not utf-8"),
         ("a.txt", b"a\0b", "NUL characters"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": ', "line 2 is not JSON"),
-        ("a.jsonl", b'{"text": "a", "year": {"a": 1}}', "line 1: year must be text, a number"),
-        ("a.csv", b"a,b\n1", "line 2 has 1 cell; the header has 2"),
         ("a.md", b"---\nyear:\n  from: 1\n---\ntext", "line 3: year in the front matter must be"),
         ("a.md", b"---\nyear: 1\nyear: 2\n---\ntext", "has year twice"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(key, data, problem):
-    """The whole document is refused, not a row or a page of it."""
+    """The whole document is refused."""
     with pytest.raises(RefusedDocumentError) as caught:
         read(key, data)
     assert problem in str(caught.value)
@@ -58,13 +55,6 @@ def test_a_charset_that_is_no_text_encoding_is_refused(charset):
     """Python's codecs also unpack, and `zip` is a bomb's name."""
     with pytest.raises(RefusedDocumentError, match="must be a text encoding"):
         read("a.txt", zlib.compress(b"a" * 10**6), f"text/plain; charset={charset}")
-
-
-def test_a_row_without_text_shows_its_fields():
-    """A table of products is searched by all of its columns."""
-    (block,) = read("a.csv", "name,price,year\npen,3,2024\n").blocks
-    assert block.text == "name: pen\nprice: 3\nyear: 2024"
-    assert block.metadata == {"year": 2024}
 
 
 def test_front_matter_is_metadata_and_no_text():
