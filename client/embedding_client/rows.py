@@ -138,7 +138,8 @@ def csv_separator(lines: Iterable[str]) -> str:
         header, *rows = _first_rows(first, separator) or [[]]
         if len(header) > 1:
             widths[separator] = len(header)
-            if 2 * sum(len(cells) == len(header) for cells in rows) >= len(rows):
+            # R's `write.table` has no name for the column of the rows' own names.
+            if 2 * sum(len(cells) - len(header) in {0, 1} for cells in rows) >= len(rows):
                 fitting[separator] = len(header)
     if not widths and _has_blanks(first):
         raise csv.Error("is separated by blanks; allowed are , ; tab and |")

@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -33,6 +34,8 @@ _ABSENT = {"", "NA", "NaN", "nan"}
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 #: Reasons that a document's problems have, and lines that each lists.
 _LISTED = 5
+#: Rows that show whether they begin with a name of their own.
+_FIRST_ROWS = 50
 #: Times that the lines of a file may be read again after cells without an end, as a multiple.
 _AGAIN = 3
 
@@ -95,10 +98,14 @@ def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[_Row]:
     header = [name.strip() for name in header]
     if problem := header_problem(header):
         raise RefusedDocumentError(f"it {problem}")
-    for line, cells, broken in rows:
+    first = list(islice(rows, _FIRST_ROWS))
+    longer = [cells[-1] for _, cells, _ in first if len(cells) == len(header) + 1]
+    if any(longer[1:]) and len(longer) == sum(bool(cells) for _, cells, _ in first):
+        header.insert(0, "")  # R's `write.table` has no name for those of rows
+    for line, cells, broken in chain(first, rows):
         problem = broken or csv_fields(header, cells)[1]
         doubt = None
-        if 0 < len(cells) < len(header):
+        if cells and any(header[len(cells) :]):
             doubt = f"{cells_problem(header, cells)}: the last ones are read as empty"
         values = [None if cell.strip() in _ABSENT else cell for cell in cells]
         yield _Row(line, zip(header, values, strict=False), problem, doubt)

@@ -69,6 +69,13 @@ TABLES = {
         [(2, "Mazda\nmpg: 21\nx\ny")],
         [],
     ),
+    "R's names of rows": (
+        "a.csv",
+        "mpg\thp\nMazda RX4\t21\t110\nFiat 128\t32\tNA\n",
+        [(2, "Mazda RX4\nmpg: 21\nhp: 110"), (3, "Fiat 128\nmpg: 32")],
+        [],
+    ),
+    "a separator at the end of rows": ("a.csv", "a,b\n1,2,\n", [(2, "a: 1\nb: 2")], []),
     "many broken rows": (
         "a.tsv",
         "a, b\nyes, 1\n" + "1\t2\n" * 3000 + "1\t2\t3\n",
@@ -94,7 +101,7 @@ def test_rows_are_read_and_what_is_broken_is_named(key, data, expected, problems
         ("a.csv", "a,a\n1,2", "it has more than one column named 'a'"),
         ("a.csv", "a,b\n1,2,3", "^line 2 has 3 cells; the header has 2$"),
         ("a.csv", '"a" b,c\n1,2', "^line 1 is not CSV: ',' expected after '\"'$"),
-        ("a.csv", "a;b\n1;2;3", "it may be separated by ';'; a first line sep=, or sep=; decides"),
+        ("a.csv", "a;b\n1;2;3;4", "it may be separated by ';'; a first line sep=, or sep=; decides"),
         ("a.csv", "a,b\n" + 'x","y\n' * 50_000, "^line 5 is not CSV: unexpected end of data$"),
         ("a.jsonl", "[1]\n{", "^line 1 is not an object; found list$"),
     ],
