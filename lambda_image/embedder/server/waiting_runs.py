@@ -12,7 +12,7 @@ Padding does not change by that, so neither does any vector (see `embedder.core.
 of a larger request does not join that of a single one, which would only wait for it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -70,8 +70,8 @@ class WaitingRuns:
 
     def __init__(self, run_tokens: int) -> None:
         self._run_tokens = run_tokens
-        #: Runs in the order in which they came.
-        self._runs: list[WaitingRun] = []
+        #: Runs by key, in the order in which they came.
+        self._runs: defaultdict[str, list[WaitingRun]] = defaultdict(list)
         #: Waiting tokens by key, padding included.
         self.tokens: Counter[str] = Counter()
         #: Tokens by key that were run or not asked for; turns of singles since the last of a list.
@@ -81,10 +81,10 @@ class WaitingRuns:
         self._level = 0
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return sum(map(len, self._runs.values()))
 
     def __iter__(self) -> Iterator[WaitingRun]:
-        return iter(self._runs)
+        return chain.from_iterable(self._runs.values())
 
     def tokens_until_done(self, key: str) -> int:
         """Return how many tokens are run until those of a key are, at most."""
@@ -92,29 +92,33 @@ class WaitingRuns:
 
     def add(self, runs: list[WaitingRun]) -> None:
         """Add the runs of a request."""
-        self._runs += runs
         for run in runs:
             key = run.ticket.key
-            if not self.tokens[key]:
+            if not self._runs[key]:
                 self._served[key] = max(self._served[key], self._level)
+            self._runs[key].append(run)
             self.tokens[key] += run.tokens
 
     def take(self) -> list[WaitingRun]:
         """Remove and return the run that is next, with those that run together with it."""
-        # `+` leaves out the keys of which nothing waits.
-        firsts = {key: self._first(key) for key in +self.tokens}
+        firsts = {key: self._first(key) for key, runs in self._runs.items() if runs}
         keys = sorted(firsts, key=lambda key: self._served[key] + firsts[key].tokens)
         key, leader = keys[0], firsts[keys[0]]
         self._level = max(self._level, self._served[key])
         self._turns_of_singles[key] = 0 if leader.of_list else self._turns_of_singles[key] + 1
         # The keys join in turn as well; that of the leader has had its turn.
-        joining: dict[str, list[WaitingRun]] = {joining_key: [] for joining_key in (*keys[1:], key)}
-        for run in self._runs:
-            fits = run.padded_length == leader.padded_length and (leader.of_list or not run.of_list)
-            if fits and run is not leader:
-                joining[run.ticket.key].append(run)
+        joining = [
+            [
+                run
+                for run in self._runs[joining_key]
+                if run.padded_length == leader.padded_length
+                and (leader.of_list or not run.of_list)
+                and run is not leader
+            ]
+            for joining_key in (*keys[1:], key)
+        ]
         taken, room = [leader], self._run_tokens - leader.tokens
-        for run in chain.from_iterable(zip_longest(*joining.values())):
+        for run in chain.from_iterable(zip_longest(*joining)):
             if run is not None and run.tokens <= room:
                 taken.append(run)
                 room -= run.tokens
@@ -125,15 +129,15 @@ class WaitingRuns:
 
     def drop(self, ticket: Ticket) -> None:
         """Remove all runs of a request."""
-        self._remove([run for run in self._runs if run.ticket is ticket])
+        self._remove([run for run in self._runs[ticket.key] if run.ticket is ticket])
 
     def _first(self, key: str) -> WaitingRun:
-        runs = [run for run in self._runs if run.ticket.key == key]
         turn_of_lists = self._turns_of_singles[key] >= _TURNS_OF_SINGLES
-        return min(runs, key=lambda run: run.of_list != turn_of_lists)
+        return min(self._runs[key], key=lambda run: run.of_list != turn_of_lists)
 
     def _remove(self, runs: Iterable[WaitingRun]) -> None:
         gone = set(runs)
-        self._runs = [run for run in self._runs if run not in gone]
+        for key in {run.ticket.key for run in gone}:
+            self._runs[key] = [run for run in self._runs[key] if run not in gone]
         for run in gone:
             self.tokens[run.ticket.key] -= run.tokens
