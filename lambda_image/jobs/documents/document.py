@@ -76,11 +76,13 @@ class Outline:
         self._section = 0
         self._empty = False
 
-    def add(self, text: str) -> None:
-        """Add a paragraph to the section."""
+    def add(self, text: str, *, opening: str = "", closing: str = "") -> None:
+        """Add a paragraph, a list or a table to the section."""
         if text.strip():
             names = tuple(name for _, name in self._headings)
-            self.blocks.append(Block(text.strip("\n"), names, self._section))
+            self.blocks.append(
+                Block(text.strip("\n"), names, self._section, opening=opening, closing=closing)
+            )
             self._empty = False
 
     def end_section(self) -> None:

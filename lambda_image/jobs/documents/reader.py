@@ -4,15 +4,14 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from jobs.documents.bounded import bounded
-from jobs.documents.decoding import decoded
-from jobs.documents.document import Document, Outline, RefusedDocumentError, check_blocks
-from jobs.documents.front_matter import front_matter, scalar, split_front_matter
-from jobs.documents.html import read_html
-from jobs.documents.markdown import read_markdown
+from jobs.documents.document import Document, RefusedDocumentError, check_blocks
+from jobs.documents.front_matter import scalar
+from jobs.documents.prose import read_html_document, read_markdown_document, read_text_document
 from jobs.documents.tables import read_csv, read_json_lines, read_tsv
-from jobs.documents.text import read_text
 
 _MAX_NAME = 256
+#: Bytes of HTML or Markdown that are read in this process.
+_MAX_UNBOUNDED = 64 * 1024
 
 
 def read_document(
@@ -37,40 +36,28 @@ def read_document(
     return document._replace(title=title[:_MAX_NAME], metadata=own | of_document)
 
 
-def _read_prose(data: bytes, content_type: str, read: Callable[[str, Outline], None]) -> Document:
-    outline = Outline()
-    read(_text(data, content_type), outline)
-    outline.end_section()
-    return Document(outline.title, {}, outline.blocks)
+def _by_size(
+    read: Callable[[bytes, str, Collection[str]], Document], name: str
+) -> Callable[[bytes, str, Collection[str]], Document]:
+    """Return a reader that reads large objects in a process with limits.
 
-
-def _read_text(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
-    return _read_prose(data, content_type, read_text)
-
-
-def _read_html(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
-    return _read_prose(data, content_type, read_html)
-
-
-def _read_markdown(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
-    text = _text(data, content_type)
-    outline = Outline()
-    read_markdown(split_front_matter(text)[1], outline)
-    outline.end_section()
-    return Document(outline.title, front_matter(text, wanted), outline.blocks)
-
-
-def _text(data: bytes, content_type: str) -> str:
-    return decoded(data, content_type).replace("\r\n", "\n").replace("\r", "\n")
+    A small one has read its text before a process starts, and takes 5 s at worst.
+    """
+    read_large = bounded(name)
+    return lambda data, content_type, wanted: (
+        read(data, content_type, wanted)
+        if len(data) <= _MAX_UNBOUNDED
+        else read_large(data, content_type, wanted)
+    )
 
 
 #: Suffix → reader of an object's bytes, its content type, and the metadata keys of the index.
 _READERS: dict[str, Callable[[bytes, str, Collection[str]], Document]] = {
-    ".txt": _read_text,
-    ".md": _read_markdown,
-    ".markdown": _read_markdown,
-    ".html": _read_html,
-    ".htm": _read_html,
+    ".txt": read_text_document,
+    ".md": _by_size(read_markdown_document, "markdown"),
+    ".markdown": _by_size(read_markdown_document, "markdown"),
+    ".html": _by_size(read_html_document, "html"),
+    ".htm": _by_size(read_html_document, "html"),
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
     ".csv": read_csv,

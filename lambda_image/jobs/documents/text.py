@@ -4,7 +4,8 @@ import re
 
 from jobs.documents.document import Outline
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+#: Blank lines. The indentation of the next one belongs to the paragraph.
+_PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 def read_text(text: str, outline: Outline) -> None:

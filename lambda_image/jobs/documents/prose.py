@@ -1,0 +1,38 @@
+"""Text, HTML and Markdown: an object's bytes to a document."""
+
+from collections.abc import Callable, Collection
+
+from jobs.documents.decoding import decoded
+from jobs.documents.document import Document, Outline
+from jobs.documents.front_matter import front_matter, split_front_matter
+from jobs.documents.html import read_html
+from jobs.documents.markdown import read_markdown
+from jobs.documents.text import read_text
+
+
+def read_text_document(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
+    """Read text."""
+    return _document(_text(data, content_type), read_text)
+
+
+def read_html_document(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
+    """Read HTML."""
+    return _document(_text(data, content_type), read_html)
+
+
+def read_markdown_document(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
+    """Read Markdown, with its front matter."""
+    text = _text(data, content_type)
+    document = _document(split_front_matter(text)[1], read_markdown)
+    return document._replace(metadata=front_matter(text, wanted))
+
+
+def _document(text: str, read: Callable[[str, Outline], None]) -> Document:
+    outline = Outline()
+    read(text, outline)
+    outline.end_section()
+    return Document(outline.title, {}, outline.blocks)
+
+
+def _text(data: bytes, content_type: str) -> str:
+    return decoded(data, content_type).replace("\r\n", "\n").replace("\r", "\n")
