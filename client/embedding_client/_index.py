@@ -83,8 +83,12 @@ class VectorIndex:
         *,
         top: int,
         where: Mapping[str, Any] | None = None,
+        is_hybrid: bool = False,
     ) -> list[Match]:
-        """Return the matches, best first. The client must accept only the index's vector space."""
+        """Return the matches, best first. The client must accept only the index's vector space.
+
+        A hybrid search looks for the words too, in an index with full-text search.
+        """
         space = client.vector_space or self.vector_space
         dimensions = int(space.rpartition("/")[2])
         try:
@@ -100,8 +104,12 @@ class VectorIndex:
             "query_vectors",
             topK=top,
             queryVector={"float32": vector.tolist()},
-            returnDistance=True,
             returnMetadata=True,
+            **(
+                {"queryTexts": [{"metadataKey": "text", "text": text}], "returnScores": True}
+                if is_hybrid
+                else {"returnDistance": True}
+            ),
             **({} if where is None else {"filter": where}),
         )
         return [_match(vector) for vector in islice(items, top)]
@@ -165,7 +173,7 @@ def _match(vector: Mapping[str, Any]) -> Match:
     return Match(
         text=text if isinstance(text, str) else None,
         index=None,
-        score=1.0 - vector["distance"],
+        score=vector["scores"]["fused"] if "scores" in vector else 1.0 - vector["distance"],
         id=vector["key"],
         metadata=metadata,
     )
@@ -222,19 +230,19 @@ def search(args: argparse.Namespace) -> int:
                 f"{IN_QUOTES}: embed search {shlex.quote(f'{args.index} {args.text}')}. With an "
                 f"index, its ARN comes before the text; found {args.index!r}."
             )
+        mode = options.pop("mode")
         refused = [f"--{name}" for name, value in options.items() if value is not None]
-        if refused:
+        if refused or mode == "sparse":
             raise ConfigurationError(
-                f"An endpoint fuses and reranks; found {', '.join(refused)} with INDEX; allowed: "
-                "without INDEX."
+                "An endpoint reranks and searches sparse vectors; found "
+                f"{', '.join(refused) or '--mode sparse'} with INDEX; allowed: without INDEX."
             )
         index = _index(args)
         with connect_to(args, vector_space=index.vector_space) as client:
-            matches = index.search(client, args.text, top=args.top, where=where)
+            find = partial(index.search, client, args.text, is_hybrid=mode == "hybrid")
+            matches = find(top=args.top, where=where)
             if not matches:
-                _explain_nothing(
-                    where, lambda condition: index.search(client, args.text, top=1, where=condition)
-                )
+                _explain_nothing(where, lambda condition: find(top=1, where=condition))
     for match in matches:
         print(_line(match, as_json=args.json))
     return 0

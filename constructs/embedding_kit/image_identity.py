@@ -113,7 +113,7 @@ def model_identity(model: ModelSettings) -> list[str | None]:
 
 
 def index_id(model: ModelSettings, settings: VectorIndexSettings, *, key_arn: str | None) -> str:
-    """Return the id of a model's index: another one for each set of what AWS cannot change.
+    """Return the id of a model's index: another one for each set of what CloudFormation replaces.
 
     With one id for all, CloudFormation would replace the index without a change of what refers to
     it, and a function would keep the earlier one's ARN.
@@ -123,6 +123,8 @@ def index_id(model: ModelSettings, settings: VectorIndexSettings, *, key_arn: st
     """
     keys = [TEXT_KEY, *settings.non_filterable]
     properties = [model_identity(model), index_dimension(model), keys, key_arn]
+    if settings.text_search:
+        properties.append(settings.text_search)
     return f"Index{hashlib.sha256(json.dumps(properties).encode()).hexdigest()[:_DIGITS]}"
 
 

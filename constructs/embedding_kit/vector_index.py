@@ -8,6 +8,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.image_identity import index_id
 from embedding_kit.permissions import READ_KEY, WRITE_KEY, grant
 from embedding_kit.programs import contract
@@ -74,9 +75,10 @@ class VectorIndex(IVectorIndex):
     """A vector bucket with the index of one model's vectors: float32, cosine distance.
 
     CloudFormation names both, so that an index that is replaced never meets its own name. A change
-    of the model, the dimension, the non-filterable keys or the KMS key makes another index, which
-    must be loaded. The earlier one stays next to it: CloudFormation deletes neither index nor
-    bucket, except for those that it creates in an update that fails.
+    of the model, the dimension, the non-filterable keys, the language of full-text search or the
+    KMS key makes another index, which must be loaded. The earlier one stays next to it:
+    CloudFormation deletes neither index nor bucket, except for those that it creates in an update
+    that fails.
 
     Args:
         model: The model of the vectors that are loaded, which has the dimension.
@@ -157,6 +159,16 @@ class VectorIndex(IVectorIndex):
             # Of the index alone: a bucket cannot change its key.
             encryption_configuration=encryption,
         )
+        language = self.settings.text_search
+        if language:
+            configuration = {"MetadataKey": TEXT_KEY}
+            if language != "standard":
+                configuration["Language"] = language
+            index.add_property_override(
+                "MetadataConfiguration.TextSearchConfigurations", [configuration]
+            )
+            reason = "CloudFormation has full-text search; the CDK does not know it yet."
+            acknowledge(index, "CloudFormation-Validate::F3002", reason=reason)
         _retain(index)
         return index
 

@@ -89,6 +89,26 @@ def test_an_index_is_searched_directly(embed, index, searched):
         assert one == other
 
 
+def test_a_hybrid_search_of_an_index_is_that_of_s3_vectors(embed, index, searched):
+    """Directly and by the endpoint; an index without full-text search refuses it."""
+    direct = ("search", index.arn, "a violin", "--mode", "hybrid", "--json")
+    code, _, err = embed(*direct)
+    assert code == 1
+    assert "The metadata key text is not searchable" in err
+    index.text_search["text"] = "ACTIVE"
+    through = ("search", "a violin", "--mode", "hybrid", "--url", searched, "--json")
+    found = [embed(*arguments)[1].splitlines() for arguments in (direct, through)]
+    index.text_search.clear()
+    one, other = ([json.loads(line) for line in lines] for lines in found)
+    assert one[0]["id"] == "id-1"
+    assert [(match["id"], match["score"]) for match in one] == [
+        (match["id"], match["score"]) for match in other
+    ]
+    for option in ("--mode=sparse", "--rerank", "--candidates=5"):
+        code, _, err = embed("search", index.arn, "a violin", option)
+        assert (code, "with INDEX; allowed: without INDEX" in err) == (2, True)
+
+
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize(
     ("where", "reason"),

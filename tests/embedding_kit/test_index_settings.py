@@ -1,8 +1,9 @@
 """Test the settings of the vector index: dimensions of the model, and metadata keys."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import botocore.session
 import pytest
 
 from embedder.core.engine import Engine
@@ -75,6 +76,15 @@ def test_loads_read_the_output_of_batches_unless_the_settings_say_otherwise():
     other = VectorIndexSettings(source="s3://other/b/")
     assert load_source(other, batch) == load_source(other, None) == "s3://other/b/"
     assert load_source(VectorIndexSettings(), None) is None
+
+
+def test_the_languages_of_full_text_search_are_those_of_the_api():
+    """As botocore's model has them, besides the analyzer of no language."""
+    loader = botocore.session.Session().get_component("data_loader")
+    shapes = loader.load_service_model("s3vectors", "service-2")["shapes"]
+    language = shapes["TextSearchConfiguration"]["members"]["language"]["shape"]
+    allowed = VectorIndexSettings.model_fields["text_search"].annotation
+    assert {*get_args(get_args(allowed)[0])} == {"standard", *shapes[language]["enum"]}
 
 
 _STANDBY = '[model]\nname = "all-MiniLM-L6-v2"\n[standby]\n'

@@ -36,6 +36,8 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     ids = [
         id_of(),
         id_of(non_filterable=("url",)),
+        id_of(text_search="en"),
+        id_of(text_search="standard"),
         id_of(key=kms.Key.from_key_arn(stack, "Key", KEY)),
         id_of(ModelSettings(name="BAAI/bge-small-en-v1.5")),
         id_of(ModelSettings(name="all-MiniLM-L6-v2", revision="0" * 40)),
@@ -62,6 +64,29 @@ def test_a_second_index_is_of_another_model(model, tmp_path):
     assert vectors.add_standby(model).key_arn is None
     Template.from_stack(stack).resource_count_is("AWS::S3Vectors::VectorBucket", 1)
     Template.from_stack(stack).resource_count_is("AWS::S3Vectors::Index", 2)
+
+
+@pytest.mark.parametrize(
+    ("language", "properties"),
+    [
+        (None, Match.absent()),
+        ("standard", [{"MetadataKey": "text"}]),
+        ("ko", [{"MetadataKey": "text", "Language": "ko"}]),
+    ],
+)
+def test_the_texts_of_an_index_may_be_searched_for_words(synthesize, model, language, properties):
+    """The text stays non-filterable; `standard` is the analyzer of no language."""
+    settings = VectorIndexSettings(text_search=language)
+    template = synthesize(lambda stack: VectorIndex(stack, "V", model=model, settings=settings))
+    template.has_resource_properties(
+        "AWS::S3Vectors::Index",
+        {
+            "MetadataConfiguration": {
+                "NonFilterableMetadataKeys": ["text"],
+                "TextSearchConfigurations": properties,
+            }
+        },
+    )
 
 
 def test_a_key_encrypts_the_index(synthesize, model):

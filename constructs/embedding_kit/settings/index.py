@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-indexes.html, a
 of the API `s3vectors` of 2025-07-15 (length of a metadata key).
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,8 @@ _MetadataKey = Annotated[
     str, Field(min_length=1, max_length=63), allowed("a column's name of 1 to 63 characters")
 ]
 _MetadataKeys = Distinct[_MetadataKey]
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_S3VectorBuckets_TextSearchConfiguration.html
+_Language = Literal["standard", "en", "fr", "es", "pt", "it", "de", "nl", "zh", "ja", "ko"]
 
 
 class VectorIndexSettings(Settings):
@@ -42,6 +44,11 @@ class VectorIndexSettings(Settings):
         default=(),
         description="Columns that a load copies and a search only returns, so that their values "
         "may be long. `text` is always one.",
+    )
+    text_search: _Language | None = optional(
+        "The language in which a search of mode `hybrid` compares the words of the texts; "
+        "`standard` for any other one. If unset, S3 Vectors indexes no words. A change makes "
+        "another index."
     )
     source: FolderUrl | None = optional(
         "The folder with the output of batch jobs, which loads may read and write their own "

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # see startup
 SPACE_TAG = "embedding-kit:vector-space"
 #: https://aws.amazon.com/about-aws/whats-new/2026/06/s3-vectors-supports-10000-search-results-per-query/
 MAX_RESULTS = 10_000
+#: The most characters of a text query, as botocore's model of the API has it.
+MAX_TEXT = 1024
 #: The metadata key of a vector's text.
 _TEXT = "text"
 #: A start waits this long for the index's vector space; after that, the first search asks again.
@@ -168,11 +170,16 @@ class S3VectorsClient:
 class S3VectorsIndex(SearchIndex):
     """An index of S3 Vectors; its search is approximate.
 
+    A search with words is a hybrid one: S3 Vectors ranks the texts by BM25 and fuses the two lists
+    by reciprocal ranks.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-hybrid-search.html
+
     The model serves vectors of `spaces`, one for each allowed number of dimensions.
     """
 
     max_results = MAX_RESULTS
     takes_filter = True
+    text_characters = MAX_TEXT
 
     def __init__(self, arn: str, client: S3VectorsClient, *, spaces: Sequence[str]) -> None:
         self._arn = arn
@@ -213,6 +220,7 @@ class S3VectorsIndex(SearchIndex):
         num_results: int,
         *,
         where: Mapping[str, Any] | None = None,
+        text: str = "",
         deadline: float | None = None,
     ) -> list[IndexMatch]:
         """See `SearchIndex`."""
@@ -220,32 +228,36 @@ class S3VectorsIndex(SearchIndex):
             "indexArn": self._arn,
             "topK": num_results,
             "queryVector": {"float32": query},
-            "returnDistance": True,
             "returnMetadata": True,
         }
         if where is not None:
             parameters["filter"] = where
+        if text:
+            parameters["queryTexts"] = [{"metadataKey": _TEXT, "text": text}]
+            parameters["returnScores"] = True
+        else:
+            parameters["returnDistance"] = True
         matches: list[IndexMatch] = []
         try:
             while True:
                 page = self._client.query(parameters, deadline=deadline)
-                matches += map(_match, page["vectors"])
+                matches += map(_fused_match if text else _match, page["vectors"])
                 token = page.get("nextToken")
                 if not token or len(matches) >= num_results:
-                    return matches[:num_results]
+                    break
                 parameters["nextToken"] = token
         except RejectedError as error:
-            if where is None:
-                raise _answer(error) from error
-            raise errors.InvalidFieldError(
-                'S3 Vectors does not accept this "filter". Its keys must be filterable metadata of '
-                "the index; the text of the vectors is not.",
-                field="filter",
-            ) from error
+            raise _refusal(where, text) or _answer(error) from error
         except S3VectorsError as error:
             raise _answer(error) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise errors.IndexUnavailableError from error
+        if text and where is not None:
+            # It may be a caller's limit, and AWS does not say that it limits full-text search too.
+            from embedder.core.metadata_matching import matches as is_match  # noqa: PLC0415
+
+            matches = [match for match in matches if is_match(where, match.metadata)]
+        return matches[:num_results]
 
     def forget(self) -> None:
         """Drop the connections and the credentials, which a snapshot must not carry."""
@@ -296,6 +308,39 @@ def _match(vector: Mapping[str, Any]) -> IndexMatch:
         id=str(vector["key"]),
         metadata=metadata,
     )
+
+
+def _fused_match(vector: Mapping[str, Any]) -> IndexMatch:
+    """Return an entry of a hybrid search: with a score of each search that found it."""
+    found = vector["scores"]
+    scores: dict[str, float] = {}
+    if "vectorDistance" in found:
+        scores["dense"] = 1.0 - float(found["vectorDistance"])
+    for score in found.get("bm25Scores", ()):
+        scores["sparse"] = float(score["score"])
+    scores["fused"] = float(found["fused"])
+    match = _match({**vector, "distance": 0.0})
+    return match._replace(score=scores["fused"], scores=scores)
+
+
+def _refusal(where: Mapping[str, Any] | None, text: str) -> errors.InvalidFieldError | None:
+    """Return what the caller may change in a search that S3 Vectors does not accept."""
+    filters = (
+        'The keys of "filter" must be filterable metadata of the index; the text of the vectors is '
+        "not."
+    )
+    if text:
+        return errors.InvalidFieldError(
+            'S3 Vectors does not accept this search of mode "hybrid". The index must be in the '
+            "mode ENHANCED, with full-text search of its texts; docs/search.md says how. "
+            f"{filters}",
+            field="mode",
+        )
+    if where is not None:
+        return errors.InvalidFieldError(
+            f'S3 Vectors does not accept this "filter". {filters}', field="filter"
+        )
+    return None
 
 
 def _answer(error: S3VectorsError) -> errors.IndexFailedError | errors.IndexUnavailableError:

@@ -31,7 +31,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class IndexMatch(NamedTuple):
-    """An entry of an index and the cosine of its angle to the query."""
+    """An entry of an index and the cosine of its angle to the query, or another score."""
 
     #: None if the index does not have it.
     text: str | None
@@ -40,6 +40,8 @@ class IndexMatch(NamedTuple):
     score: float
     id: str
     metadata: Mapping[str, Any] = _NONE
+    #: Of an index that fuses searches itself: the scores by search, last the one in `score`.
+    scores: Mapping[str, float] = _NONE
 
 
 def passage(text: str, headings: Any) -> str:
@@ -66,6 +68,8 @@ class SearchIndex:
     entries: int | None = None
     #: Whether its entries have metadata, by which a search can be filtered.
     takes_filter = False
+    #: The most characters of words that a search looks for besides; 0 for none.
+    text_characters = 0
     #: The vector space of the vectors, after `prepare`.
     vector_space = ""
 
@@ -86,13 +90,15 @@ class SearchIndex:
         num_results: int,
         *,
         where: Mapping[str, Any] | None = None,
+        text: str = "",
         deadline: float | None = None,
     ) -> list[IndexMatch]:
         """Return the entries most similar to a query, best first, up to `num_results`.
 
         The query is float32 [dimensions], of length 1, of the index's vector space. `where` says
-        which metadata an entry must have, where the index takes such a filter. Failed calls are
-        retried until the deadline, a `time.monotonic()`.
+        which metadata an entry must have, where the index takes such a filter, and `text` the words
+        to look for besides, up to `text_characters`. Failed calls are retried until the deadline, a
+        `time.monotonic()`.
 
         Raises:
             AnswerableError: if the index does not answer, or does not accept the filter.
@@ -137,6 +143,7 @@ class LocalIndex(SearchIndex):
         num_results: int,
         *,
         where: Mapping[str, Any] | None = None,
+        text: str = "",  # noqa: ARG002 - the index takes none
         deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
     ) -> list[IndexMatch]:
         """See `SearchIndex`; entries of equal scores are in index order."""

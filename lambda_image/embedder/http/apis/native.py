@@ -226,11 +226,13 @@ class Similar(EmbeddingOperation):
         count: int,
         *,
         field: str,
+        with_words: bool = False,
         embedded: Callable[[], object] = lambda: None,
     ) -> list[IndexMatch]:
         """Return the entries most similar to the text of a field, best first.
 
-        `embedded` is called between the model and the index.
+        `with_words` looks for the text's words too, where the index can. `embedded` is called
+        between the model and the index.
         """
         where, prefixes = call.values["filter"], self.model.prefixes
         if prefixes is not None:
@@ -248,7 +250,8 @@ class Similar(EmbeddingOperation):
         record, began = call.record, time.perf_counter()
         try:
             vector, deadline = embeddings.vectors[0], call.request.deadline
-            return index.search(vector, count, where=where, deadline=deadline)
+            words = text if with_words else ""
+            return index.search(vector, count, where=where, text=words, deadline=deadline)
         finally:
             spent = time.perf_counter() - began
             record.search_seconds = (record.search_seconds or 0.0) + spent

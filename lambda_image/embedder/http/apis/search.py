@@ -76,8 +76,10 @@ class Search(EmbeddingOperation):
         super().__init__(similar.model)
 
     def fields(self) -> tuple[Field, ...]:
-        modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
+        modes = [*self._searches]
         limits, index = self.engine.limits, self._index(modes[0])
+        if len(modes) > 1 or index.text_characters:
+            modes.append(_HYBRID)
         count = Integer(1, index.max_results)
         return (
             Field("query", TextType(limits.max_characters), "What is searched for.", required=True),
@@ -95,8 +97,8 @@ class Search(EmbeddingOperation):
                 "mode",
                 Choice(tuple(modes)),
                 "The kind of vectors to search; hybrid: both, fused by their scores.",
-                # BM25 is offered, and a sparse encoder used.
-                default=modes[0] if self.model.word_index else modes[-1],
+                # Words are offered, and a sparse encoder used.
+                default=modes[0] if self.model.word_index or index.text_characters else modes[-1],
             ),
             Field(
                 "rerank",
@@ -120,12 +122,22 @@ class Search(EmbeddingOperation):
             raise InvalidFieldError(
                 'This endpoint has no reranker: "rerank" must be false; found true.', field="rerank"
             )
-        modes = [*self._searches] if values["mode"] == _HYBRID else [values["mode"]]
+        is_hybrid = values["mode"] == _HYBRID
+        modes = [*self._searches] if is_hybrid else [values["mode"]]
+        # An index that fuses the searches itself.
+        with_words = is_hybrid and len(modes) == 1
+        limit = self._index(modes[0]).text_characters
+        if with_words and len(values["query"]) > limit:
+            raise InvalidFieldError(
+                f'With "mode": "hybrid", "query" must have up to {limit:,} characters; found '
+                f"{len(values['query']):,}.",
+                field="query",
+            )
         times = _StageTimes()
         lists: dict[str, list[IndexMatch]] = {}
         warned: dict[str, Any] = {}
         for mode in modes:
-            lists[mode] = self._found(mode, candidates, call, times)
+            lists[mode] = self._found(mode, candidates, call, times, with_words=with_words)
             warned |= warnings_of(call.record.embeddings)
         ranked = fused(lists)[:candidates]
         if len(lists) > 1:
@@ -153,7 +165,9 @@ class Search(EmbeddingOperation):
         assert index is not None  # noqa: S101 - for mypy: without an index this is not served
         return index
 
-    def _found(self, mode: str, count: int, call: Call, times: _StageTimes) -> list[IndexMatch]:
+    def _found(
+        self, mode: str, count: int, call: Call, times: _StageTimes, *, with_words: bool
+    ) -> list[IndexMatch]:
         embed, search = ("embed", "index") if mode == "dense" else (mode, mode)
         matches = self._searches[mode].find(
             call,
@@ -161,6 +175,7 @@ class Search(EmbeddingOperation):
             call.values["query"],
             count,
             field="query",
+            with_words=with_words,
             embedded=partial(times.end, embed),
         )
         times.end(search)
@@ -214,6 +229,9 @@ def fused(lists: Mapping[str, Sequence[IndexMatch]]) -> list[Candidate]:
     for mode, matches in lists.items():
         for rank, match in enumerate(matches, start=1):
             candidate = candidates.setdefault(match.id, Candidate(match, {}, {}))
+            if match.scores:
+                candidate.scores.update(match.scores)
+                continue
             candidate.ranks[mode] = rank
             candidate.scores[mode] = match.score
     if len(lists) == 1:

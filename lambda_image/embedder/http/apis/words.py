@@ -33,6 +33,7 @@ class WordSimilar(native.Similar):
         count: int,
         *,
         field: str,  # noqa: ARG002 - any text has words, or none
+        with_words: bool = False,  # noqa: ARG002 - it does nothing else
         embedded: Callable[[], object] = lambda: None,
     ) -> list[IndexMatch]:
         """See `Similar`; a text without a word of the index finds nothing."""

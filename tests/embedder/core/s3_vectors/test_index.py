@@ -118,6 +118,74 @@ def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router):
     assert "Invalid query filter" not in error["error"]
 
 
+def search(router: Router, status: int = 200, **body: Any) -> Any:
+    asked = {"query": "entry 7", "mode": "hybrid", **body}
+    return read(post(router, "/search", asked), status)
+
+
+def test_s3_vectors_fuses_the_searches_of_mode_hybrid(router, loaded, s3_vectors):
+    """In one request, with the scores of the searches that found an entry; dense is the default."""
+    loaded.text_search["text"] = "ACTIVE"
+    first, *others = search(router, top_k=5)["results"]
+    assert (first["id"], first["ranks"]) == ("id-7", {})
+    assert [*first["scores"]] == ["dense", "sparse", "fused"]
+    assert first["scores"]["dense"] == pytest.approx(1, abs=1e-6)
+    assert first["score"] == first["scores"]["fused"] == pytest.approx(2 / 61)
+    assert all(other["score"] < first["score"] for other in others)
+    (query,) = (asked for name, asked in s3_vectors.calls if name == "QueryVectors")
+    assert query["queryTexts"] == [{"metadataKey": "text", "text": "entry 7"}]
+    assert len(query["queryVector"]["float32"]) == 32
+    for mode in ({}, {"mode": "dense"}):
+        read(post(router, "/search", {"query": "entry 7", **mode}), 200)
+        assert "queryTexts" not in s3_vectors.calls[-1][1]
+
+
+def test_a_hybrid_search_finds_words_that_the_vectors_do_not(engine, load, open_with):
+    """Here, a code that one of many entries has, which has no score of a dense search."""
+    texts = [*(f"entry {number}" for number in range(60)), "something about xk9q altogether"]
+    index = load(engine, texts)
+    index.text_search["text"] = "ACTIVE"
+    router = Router(ServedModel(engine, open_with(engine, index)))
+    results = search(router, query="entry xk9q", candidates=2, top_k=2)["results"]
+    assert {"id-60"} < {result["id"] for result in results}
+    assert all("fused" in result["scores"] for result in results)
+
+
+@pytest.mark.parametrize("filters_text", [True, False])
+def test_a_filter_limits_a_hybrid_search(router, loaded, monkeypatch, filters_text):
+    """Also if S3 Vectors would limit the vectors alone: it may be what a caller is limited to."""
+    loaded.text_search["text"] = "ACTIVE"
+    if not filters_text:
+        monkeypatch.setattr(type(loaded), "_kept", lambda self, _: list(self.vectors))
+    results = search(router, filter={"number": {"$gte": 28}}, top_k=30, candidates=30)["results"]
+    assert {result["metadata"]["number"] for result in results} == {28, 29}
+
+
+@pytest.mark.parametrize(
+    ("index", "body", "problem"),
+    [
+        (({}, "ENHANCED"), {}, "with full-text search of its texts"),
+        (({"text": "BUILDING"}, "ENHANCED"), {}, "with full-text search of its texts"),
+        (({"title": "ACTIVE"}, "ENHANCED"), {}, "with full-text search of its texts"),
+        (({"text": "ACTIVE"}, "CLASSIC"), {}, "must be in the mode ENHANCED"),
+        (({"text": "ACTIVE"}, "ENHANCED"), {"filter": {"text": "x"}}, "must be filterable"),
+        (
+            ({"text": "ACTIVE"}, "ENHANCED"),
+            {"query": "x" * 1025},
+            "to 1,024 characters; found 1,025",
+        ),
+        (({"text": "ACTIVE"}, "ENHANCED"), {"mode": "sparse"}, 'one of "dense", "hybrid"; found'),
+    ],
+)
+def test_a_hybrid_search_that_cannot_be_is_a_400(router, loaded, index, body, problem):
+    """It says what the index needs; a dense search is as before."""
+    loaded.text_search, loaded.mode = index
+    error = search(router, 400, **body)
+    assert error["field"] == ("query" if "query" in body else "mode")
+    assert problem in error["error"]
+    assert search(router, mode="dense")["results"]
+
+
 def test_more_results_than_a_page_are_collected(engine, load, open_with, s3_vectors):
     """A search of many results follows the pages up to their number."""
     index = load(engine, [f"text {number}" for number in range(1200)])
