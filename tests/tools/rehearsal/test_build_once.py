@@ -23,8 +23,7 @@ from tools.rehearsal.report import Report
 pytestmark = pytest.mark.slow
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-ZIP = {"package": "zip"}
-IN_S3 = {"function": ZIP | {"artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
+IN_S3 = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class _Shell:
 
 @pytest.fixture(scope="module")
 def run(root: Path, tmp_path_factory):
-    """Return a shell in a copy of the repository with `dev` and six other environments."""
+    """Return a shell in a copy of the repository with `dev` and four other environments."""
     folder = tmp_path_factory.mktemp("build")
     checkout = copy_checkout(root, folder / "checkout", "dev")
     # Users edit theirs.
@@ -94,8 +93,6 @@ def run(root: Path, tmp_path_factory):
     changes: dict[str, dict[str, Any]] = {
         "next": {"function": {"memory_mb": 2048}},
         "other": {"model": {"name": "mine/other"}},
-        "zipped": {"function": ZIP},
-        "zipped-next": {"function": ZIP | {"memory_mb": 2048}},
         "large": IN_S3,
         "large-next": IN_S3,
     }
@@ -133,20 +130,6 @@ def test_an_image_is_built_once_for_two_environments(run):
         )["TemplateBody"]
         assert f"embedding-kit-{name}@{digest}" in str(stack)
     assert run.builds == 1
-
-
-def test_a_zip_is_built_once_for_two_environments(run):
-    """Both run the same bytes; no Docker is called, and the CDK's command builds nothing."""
-    builds = run.builds
-    printed = run.succeeds("scripts/build", "zipped", "zipped-next")
-    assert run.succeeds("scripts/build", "zipped") == printed
-    digests = set()
-    for name in ("zipped", "zipped-next"):
-        run.deploy(name, printed)
-        assert run.status(name) == "CREATE_COMPLETE"
-        digests.add(run.configuration(name)["CodeSha256"])
-    assert len(digests) == 1
-    assert run.builds == builds
 
 
 def test_an_artifact_is_promoted_with_its_zip(run):
