@@ -109,11 +109,6 @@ def serve(
         # A text's thread waits less for those that tokenize lists: by default for 5 ms of each.
         sys.setswitchinterval(_SWITCH_SECONDS)
         workers, keys, tracer = options.workers or available_cores(), load_keys(options), None
-        if options.otlp_endpoint is not None:
-            from embedder.server.traces import Tracer  # noqa: PLC0415 - it is slow to import
-
-            tracer = Tracer()
-            ends.callback(tracer.close)
         listener = listen(options)
         queues: list[BatchingSession] = []
 
@@ -141,6 +136,12 @@ def serve(
                 "EMBEDDING_ARTIFACT."
             )
         (queue,) = queues
+        if options.otlp_endpoint is not None:
+            from embedder.server.traces import Tracer  # noqa: PLC0415 - it is slow to import
+
+            tracer = Tracer()
+            # It closes before the queue, which may take all the time that is left.
+            ends.callback(tracer.close)
         # In all workers together, each with a run of the size that runs are merged to: the memory
         # that runs share grows to what they need together, which requests may do hours later.
         words = "warm " * options.max_batch_tokens
