@@ -75,7 +75,13 @@ def _serve(arguments: Sequence[str]) -> int:
             embeds = _initialize(runtime)
         except FunctionError as error:
             raise FunctionError(f"the function did not start: {error.reason}") from error
-        said = _ready(url.url, model=options.model, runtime=runtime.description, embeds=embeds)
+        said = _ready(
+            url.url,
+            model=options.model,
+            runtime=runtime.description,
+            embeds=embeds,
+            has_page=index is not None,
+        )
         print(said, flush=True)
         try:
             runtime.wait()
@@ -267,7 +273,9 @@ def _initialize(runtime: Runtime) -> bool:
     return "vector_space" in json.loads(json.loads(answer)["body"])
 
 
-def _ready(url: str, *, model: str, runtime: str, embeds: bool = True) -> str:
+def _ready(
+    url: str, *, model: str, runtime: str, embeds: bool = True, has_page: bool = False
+) -> str:
     pair = key_pair()
     # Print only the documented default secret.
     secret = "local" if pair.access_key == "local" else "$AWS_SECRET_ACCESS_KEY"
@@ -275,8 +283,10 @@ def _ready(url: str, *, model: str, runtime: str, embeds: bool = True) -> str:
     if not embeds:
         body, path = '{"query":"a greeting","texts":["hello world"]}', "rerank"
         example = 'rerank "a greeting" FILE'
+    page = f"Search in a browser: {url}/" if has_page else ""
     return textwrap.dedent(f"""
         {model} is served at {url} by {runtime}.
+        {page}
         Press Ctrl-C to stop. To try it, run in another terminal:
 
           curl --aws-sigv4 "aws:amz:{region()}:lambda" --user "{pair.access_key}:{secret}" \\

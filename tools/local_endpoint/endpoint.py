@@ -23,6 +23,7 @@ from tools.local_endpoint import chunk_route
 from tools.local_endpoint.chunk_route import ChunkRoute
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
 from tools.local_endpoint.models import ROOT
+from tools.local_endpoint.search_page import SearchPage
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
@@ -93,6 +94,7 @@ def endpoint(
         runtime=runtime,
         verifier=verifier,
         chunks=ChunkRoute(artifact),
+        page=None if index is None else SearchPage(runtime, index),
         port=port,
         requests=requests,
     )
@@ -108,11 +110,12 @@ class LocalFunctionUrl:
         runtime: Runtime,
         verifier: Verifier,
         chunks: ChunkRoute | None = None,
+        page: SearchPage | None = None,
         port: int = 0,
         requests: IO[str] | None = None,
     ) -> None:
         self._runtime, self._verifier, self._requests = runtime, verifier, requests
-        self._chunks = chunks
+        self._chunks, self._page = chunks, page
         try:
             listening = socket.create_server(("127.0.0.1", port), backlog=128)
         except OSError:
@@ -183,6 +186,11 @@ class LocalFunctionUrl:
             self._requests.write(f"{line}{hint}\n")
 
     def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> LambdaResponse:
+        if self._page is not None and self._page.takes(request):
+            try:
+                return self._page.respond(request, request_id)
+            except FunctionError:
+                return INTERNAL_SERVER_ERROR
         try:
             access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
