@@ -23,8 +23,8 @@ from tools.local_endpoint import chunk_route
 from tools.local_endpoint.chunk_route import ChunkRoute
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
 from tools.local_endpoint.models import ROOT
-from tools.local_endpoint.search_page import SearchPage
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
+from tools.local_endpoint.search_page import SearchPage
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
 # The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
@@ -187,16 +187,19 @@ class LocalFunctionUrl:
 
     def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> LambdaResponse:
         if self._page is not None and self._page.takes(request):
-            try:
-                return self._page.respond(request, request_id)
-            except FunctionError:
-                return INTERNAL_SERVER_ERROR
+            return self._page.respond(request, request_id)
         try:
             access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
             return _json(403, error.body, {"x-amzn-errortype": error.error_type})
         if self._chunks is not None and request.target == chunk_route.PATH:
             return self._chunks.respond(request.method, request.body, request_id)
+        return self._invoked(request, access_key, source_ip, request_id)
+
+    def _invoked(
+        self, request: SignedRequest, access_key: str, source_ip: str, request_id: str
+    ) -> LambdaResponse:
+        """Have the function answer a request with a valid signature."""
         if request.method == "POST" and _INVOCATION.fullmatch(request.target):
             return _invoke(self._runtime, request.body)
         event = to_event(request, access_key=access_key, source_ip=source_ip, request_id=request_id)

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from embedder.core.errors import AnswerableError, CallerError, InvalidFieldError, UnknownPathError
 from embedder.http.apis.native import Native
 from embedder.http.json_types import Field, Object, String, parse_object
-from tools.local_endpoint.events import LambdaResponse, to_event, to_response
-from tools.local_endpoint.runtime import Runtime
+from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
+from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.signature import SignedRequest
 
 _PREFIX = "/page/"
@@ -71,13 +71,15 @@ class SearchPage:
             response = LambdaResponse(
                 status=refused.status, headers=refused.headers, body=refused.body
             )
+        except FunctionError:
+            response = INTERNAL_SERVER_ERROR
         headers = {**response.headers, **_HEADERS}
         return LambdaResponse(status=response.status, headers=headers, body=response.body)
 
     def _respond(self, request: SignedRequest) -> LambdaResponse:
         host = request.headers.get("host", "")
         if urlsplit(f"//{host}").hostname not in _HOSTS:
-            raise CallerError(f'The page is served to {" and ".join(_HOSTS)}; found another host.')
+            raise CallerError(f"The page is served to {' and '.join(_HOSTS)}; found another host.")
         if request.target.partition("?")[0] == "/":
             return self._html
         if request.method != "POST" or request.headers.get("origin") != f"http://{host}":
