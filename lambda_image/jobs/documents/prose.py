@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 from jobs.documents.decoding import decoded
 from jobs.documents.document import Document, Outline
-from jobs.documents.front_matter import front_matter, split_front_matter
+from jobs.documents.front_matter import split_front_matter
 from jobs.documents.html import read_html
 from jobs.documents.markdown import read_markdown
 from jobs.documents.text import read_text
@@ -22,9 +22,8 @@ def read_html_document(data: bytes, content_type: str, _wanted: Collection[str])
 
 def read_markdown_document(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
     """Read Markdown, with its front matter."""
-    text = _text(data, content_type)
-    document = _document(split_front_matter(text)[1], read_markdown)
-    return document._replace(metadata=front_matter(text, wanted))
+    metadata, text = split_front_matter(_text(data, content_type), wanted)
+    return _document(text, read_markdown)._replace(metadata=metadata)
 
 
 def _document(text: str, read: Callable[[str, Outline], None]) -> Document:
