@@ -10,7 +10,7 @@ from zlib import crc32
 from embedder.core.errors import InvalidFieldError
 from embedder.core.search import HEADING_SEPARATOR, passage
 from embedder.core.tokenization import RequestTokenizer
-from jobs.documents.document import Block, Chunk
+from jobs.documents.document import VISIBLE, Block, Chunk
 
 _DEFAULT_TOKENS = 256
 _DEFAULT_OVERLAP = 32
@@ -29,8 +29,6 @@ _SENTENCE_END = re.compile(
     r"|(?<=[。！？][」』”’）])\s*)"
 )
 _WHITE_SPACE = re.compile(r"\s+")
-#: Control characters, which JSON would write with six characters each. Two of them end lines.
-_CONTROL = dict.fromkeys([*range(9), *range(14, 32), 127]) | {11: "\n", 12: "\n"}
 
 
 class _Unit(NamedTuple):
@@ -300,7 +298,7 @@ class _Packer:
 
 def _stripped(text: str) -> str:
     """Return a text without blank lines at its ends, and with the indentation of its first line."""
-    text = text.translate(_CONTROL).rstrip()
+    text = text.translate(VISIBLE).rstrip()
     blank = _BLANK_LINES.match(text)
     return text[blank.end() :] if blank else text
 

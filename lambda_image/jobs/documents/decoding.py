@@ -1,27 +1,85 @@
-"""Bytes of a document to text."""
+"""Bytes of a document to text, as browsers do it: https://encoding.spec.whatwg.org."""
 
+import codecs
 import re
 
 from jobs.documents.document import RefusedDocumentError
 
-_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|$)", re.DOTALL)
+#: The bytes of HTML that may declare its encoding.
+_DECLARING = 1024
+_DECLARATION = re.compile(
+    rb"<\?xml\s[^>]*encoding\s*=\s*[\"']([^\"'>]+)|<meta\s[^>]*charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)",
+    re.IGNORECASE,
+)
+#: Encodings that the web reads as others, which have more characters, and names that Python lacks.
+_SUPERSETS = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "windows-31j": "cp932",
+    "windows-874": "cp874",
+    "iso-8859-8-i": "iso8859-8",
+}
+#: Codecs of Python that are no encodings of documents.
+_OTHERS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
-def decoded(data: bytes, content_type: str) -> str:
-    """Decode text: UTF-8, UTF-16 with a byte order mark, or what the content type names."""
-    charset = _CHARSET.search(content_type)
-    name = charset[1] if charset else "utf-8-sig"
-    if data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-        name = "utf-16"
+def decoded(data: bytes, content_type: str, *, is_html: bool = False) -> str:
+    """Return the text of a document.
+
+    Its encoding is that of its byte order mark, else of the content type, else of a declaration in
+    HTML, else UTF-8. Bytes that it does not have are a `RefusedDocumentError`, and NUL too.
+    """
+    label, how = _label(data, content_type, is_html=is_html)
+    name = _codec(label)
     try:
-        text = data.decode("utf-8-sig" if name.lower() in {"utf-8", "utf8"} else name)
+        text = data.decode(name)
     except UnicodeDecodeError as error:
         raise RefusedDocumentError(
-            f"byte {error.start} is not {error.encoding}; other encodings need a charset in the "
-            "content type"
+            f"byte {error.start} is not {label} (0x{data[error.start]:02x}); {how}"
         ) from None
-    except (LookupError, UnicodeError):
-        raise RefusedDocumentError(f"its charset must be a text encoding; found {name}") from None
     if "\0" in text:
         raise RefusedDocumentError("it has NUL characters, which text has not")
-    return text
+    return text.removeprefix("\ufeff")
+
+
+def _label(data: bytes, content_type: str, *, is_html: bool) -> tuple[str, str]:
+    """Return the label of the encoding, and what to do if it is wrong."""
+    for mark, label in _MARKS.items():
+        if data.startswith(mark):
+            return label, "its byte order mark says so"
+    if charset := _CHARSET.search(content_type):
+        return charset[1], "its content type says so"
+    if is_html and (match := _DECLARATION.search(_COMMENT.sub(b"", data[:_DECLARING]))):
+        label = (match[1] or match[2]).decode("latin-1")
+        # What was read as ASCII up to here is not UTF-16.
+        return "utf-8" if label.lower().startswith("utf-16") else label, "it declares this itself"
+    place = "<meta charset> or the content type" if is_html else "the content type"
+    return "utf-8", f"another encoding needs a charset in {place}"
+
+
+def _codec(label: str) -> str:
+    """Return Python's name of an encoding of the web."""
+    for name in (label.lower(), label.lower().removeprefix("x-")):
+        try:
+            codec = codecs.lookup(_SUPERSETS.get(name, name))
+            "".encode(codec.name)  # a `LookupError` if it is no encoding of text
+        except (LookupError, ValueError):
+            continue
+        if codec.name not in _OTHERS:
+            return _SUPERSETS.get(codec.name, codec.name)
+    raise RefusedDocumentError(f"its charset must be a text encoding; found {label}")

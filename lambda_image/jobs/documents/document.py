@@ -9,6 +9,17 @@ from jobs.errors import BatchError
 #: The most paragraphs or rows of a document.
 MAX_BLOCKS = 200_000
 
+#: For `str.translate`: what ends a line is a line break, and what no one sees is left out, such as
+#: control characters, soft hyphens, spaces without width, marks of direction, and tags. Joiners
+#: and the variants of emoji change what is seen.
+VISIBLE: dict[int, str | None] = dict.fromkeys(
+    [
+        *(*range(9), *range(0x0E, 0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E),
+        *(0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x2070)),
+        *(0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)),
+    ]
+) | dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
+
 
 class RefusedDocumentError(BatchError):
     """A document cannot be read. The same object is refused again."""
@@ -92,7 +103,7 @@ class Outline:
 
     def begin(self, level: int, name: str) -> None:
         """Begin a section."""
-        name = " ".join(name.split())
+        name = " ".join(name.translate(VISIBLE).split())
         if not name:
             return
         if self._headings and self._headings[-1][0] >= level:

@@ -12,17 +12,17 @@ from jobs.documents.text import read_text
 
 def read_text_document(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
     """Read text."""
-    return _document(_text(data, content_type), read_text)
+    return _document(_lines(decoded(data, content_type)), read_text)
 
 
 def read_html_document(data: bytes, content_type: str, _wanted: Collection[str]) -> Document:
     """Read HTML."""
-    return _document(_text(data, content_type), read_html)
+    return _document(_lines(decoded(data, content_type, is_html=True)), read_html)
 
 
 def read_markdown_document(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
     """Read Markdown, with its front matter."""
-    metadata, text = split_front_matter(_text(data, content_type), wanted)
+    metadata, text = split_front_matter(_lines(decoded(data, content_type)), wanted)
     return _document(text, read_markdown)._replace(metadata=metadata)
 
 
@@ -33,5 +33,5 @@ def _document(text: str, read: Callable[[str, Outline], None]) -> Document:
     return Document(outline.title, {}, outline.blocks)
 
 
-def _text(data: bytes, content_type: str) -> str:
-    return decoded(data, content_type).replace("\r\n", "\n").replace("\r", "\n")
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

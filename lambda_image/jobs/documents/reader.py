@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from jobs.documents.bounded import bounded
-from jobs.documents.document import Document, RefusedDocumentError, check_blocks
+from jobs.documents.document import VISIBLE, Document, RefusedDocumentError, check_blocks
 from jobs.documents.front_matter import scalar
 from jobs.documents.prose import read_html_document, read_markdown_document, read_text_document
 from jobs.documents.tables import read_csv, read_json_lines, read_tsv
@@ -31,7 +31,8 @@ def read_document(
     own = {name: scalar(attributes[name.lower()]) for name in wanted if name.lower() in attributes}
     document = read(data, attributes.get("Content-Type", ""), wanted)
     check_blocks(document.blocks)
-    title = str(document.metadata.get("title") or document.title or Path(key).name)
+    title = str(document.metadata.get("title") or document.title).translate(VISIBLE)
+    title = " ".join(title.split()) or Path(key).name
     of_document = {name: value for name, value in document.metadata.items() if name in wanted}
     return document._replace(title=title[:_MAX_NAME], metadata=own | of_document)
 
