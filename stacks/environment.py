@@ -307,6 +307,12 @@ class EnvironmentSettings(Settings):
         if self.server is not None:
             check_server(self.model)
         check_dimension(self.model, self.index)
+        if self.model.bm25 and self.index:
+            raise rule_error(
+                "an index in S3 Vectors is searched in place of the image's, which has BM25",
+                found='[index] and kind = "bm25" under [sparse]',
+                allowed="one of them",
+            )
         if self.standby is not None:
             check_standby(self.standby, self.model, self.index, self.function)
         if self.ingest is not None:

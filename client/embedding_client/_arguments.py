@@ -137,7 +137,7 @@ def _add_search(commands: Any) -> None:
     parser.add_argument(
         "--mode",
         choices=["dense", "sparse", "hybrid"],
-        help="the kind of vectors; hybrid: both, fused by their ranks",
+        help="what is compared; hybrid: vectors and words, fused by their scores",
     )
     parser.add_argument(
         "--candidates",

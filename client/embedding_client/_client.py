@@ -119,7 +119,7 @@ class EmbeddingClient(BaseClient[httpx2.Client]):
             top: The largest number of matches: up to 1000, or 10,000 with an index of S3 Vectors.
             filter: Which metadata a match must have, such as `{"year": {"$gte": 2020}}`. Only with
                 an index of S3 Vectors.
-            mode: `dense`, `sparse` or `hybrid`; by default the most of what the endpoint has.
+            mode: `dense`, `sparse` or `hybrid`, the default if the endpoint has a sparse encoder.
             candidates: How many entries each search finds, to be fused and reranked. Default: 50.
             rerank: Whether a reranker orders the candidates; by default if there is one.
 

@@ -259,7 +259,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"model": MINILM | {"sparse": {"name": "a/b"}}},
         {"sparse": {"kind": "bm25", "revision": "a" * 40}},
         {"sparse": {"kind": "lexical"}},
-        {"index": {}, "sparse": {"kind": "bm25"}},
+        {"sparse": {"kind": "bm25"}},
+        {"model": MINILM | {"index": "test.toml"}, "index": {}, "sparse": {"kind": "bm25"}},
         {
             "model": {"name": "acme/pair", "index": "test.toml", "route": "query"},
             "sparse": {"name": "acme/splade"},

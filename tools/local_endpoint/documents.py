@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]) -> None:
     artifacts = load_artifacts(artifact)
-    has_encoder = any(one.manifest.task == "sparse" for one in artifacts)
+    has_encoder = "sparse" in {model.manifest.task for model in artifacts}
     engine = (SparseEncoder if artifacts[0].manifest.task == "sparse" else Engine).load(
         artifacts[0]
     )

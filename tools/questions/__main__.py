@@ -76,10 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output[name] = _searched(name, questions, artifact, options.peer)
         for search, ranked in output[name].items():
             gains = ndcg(questions, ranked)
-            others = (output[name]["dense"], baseline.get(name, {}).get(search))
+            compared = (output[name]["dense"], baseline.get(name, {}).get(search))
             differences = [
-                difference(gains - ndcg(questions, other)) if other and other != ranked else ""
-                for other in others
+                difference(gains - ndcg(questions, earlier))
+                if earlier and earlier != ranked
+                else ""
+                for earlier in compared
             ]
             numbers = [f"{gains.mean():.3f}", f"{recall(questions, ranked).mean():.3f}"]
             print(f"|{'|'.join([name, search, *numbers, *differences])}|", flush=True)
@@ -111,13 +113,13 @@ def _searched(
     if peer:
         entries = json.loads((index / "entries.json").read_bytes())
         texts = [entry["text"] for entry in entries]
-        asked = json.dumps([texts, [question.query for question in questions], _CHUNKS])
+        corpus = json.dumps([texts, [question.query for question in questions], _CHUNKS])
         done = subprocess.run(
-            [peer, "-c", _PEER], input=asked, capture_output=True, text=True, check=True
+            [peer, "-c", _PEER], input=corpus, capture_output=True, text=True, check=True
         )
         searches["bm25s"] = [
-            pages_in([{"source": entries[place]["metadata"]["document"]} for place in places])
-            for places in json.loads(done.stdout)
+            pages_in([{"source": entries[number]["metadata"]["document"]} for number in best])
+            for best in json.loads(done.stdout)
         ]
     return searches
 

@@ -37,7 +37,7 @@ class Package(NamedTuple):
 
     name: str
     version: str
-    #: Of the file, in hexadecimal.
+    #: The SHA-256 of the file, in hexadecimal.
     sha256: str
     folder: str
 
@@ -57,7 +57,7 @@ GIT = Package(
 
 
 class Question(NamedTuple):
-    """What is searched for, and the names of the pages that answer it."""
+    """A text to search for, and the names of the pages that answer it."""
 
     query: str
     pages: list[str]
@@ -80,11 +80,11 @@ def pages_of(package: Package, cache: Path) -> dict[str, str]:
     file = cache / f"{package.name}_{package.version.replace(':', '%3a')}_all.deb"
     if not file.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        wanted = f"{package.name}={package.version}"
-        subprocess.run(["apt-get", "--quiet", "download", wanted], cwd=cache, check=True)
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if found != package.sha256:
-        raise ValueError(f"{file} must have the SHA-256 {package.sha256}; found {found}.")
+        pinned = f"{package.name}={package.version}"
+        subprocess.run(["apt-get", "--quiet", "download", pinned], cwd=cache, check=True)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest != package.sha256:
+        raise ValueError(f"{file} must have the SHA-256 {package.sha256}; found {digest}.")
     tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", file], capture_output=True, check=True)
     pages = {}
     with tarfile.open(fileobj=io.BytesIO(tar.stdout)) as files:
@@ -178,7 +178,7 @@ class QuestionSet(NamedTuple):
     draw: Callable[[Path], list[Question]] | None
 
 
-#: By the names of their files.
+#: The sets by the names of their files.
 SETS = {
     "manual": QuestionSet(manual, None),
     "descriptions": QuestionSet(references, draw_descriptions),

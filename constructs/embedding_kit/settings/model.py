@@ -426,8 +426,8 @@ def check_index(model: ModelSettings) -> None:
     if model.bm25 and not model.index:
         raise rule_error(
             "BM25 weighs the words of an index in the image",
-            found='kind = "bm25" under [sparse] without index under [model]',
-            allowed="both of them, or none",
+            found='kind = "bm25" under [sparse], and a model without index',
+            allowed="index of the model, or no [sparse]",
         )
     if model.index and model.route == "query" and "sparse" in model.companions:
         raise rule_error(

@@ -46,7 +46,7 @@ _UNSPACED = re.compile(
 
 
 class _Spaced(dict[int, int]):
-    """What `str.translate` reads: a space for what is no part of a word."""
+    """A table for `str.translate`: a space for what is no part of a word."""
 
     def __missing__(self, code: int) -> int:
         character = chr(code)
@@ -69,11 +69,11 @@ class WordIndex(SparseIndex):
         """Return how often the query has each word that the index has."""
         counts = Counter(words(query))
         hashes = _hashes(counts)
-        places = np.searchsorted(self._words, hashes)
-        known = np.flatnonzero(places < len(self._words))
-        known = known[self._words[places[known]] == hashes[known]]
+        tokens = np.searchsorted(self._words, hashes)
+        in_index = np.flatnonzero(tokens < len(self._words))
+        in_index = in_index[self._words[tokens[in_index]] == hashes[in_index]]
         values = np.array([*counts.values()], np.float32)
-        return TokenWeights(places[known].astype(np.uint32), values[known])
+        return TokenWeights(tokens[in_index].astype(np.uint32), values[in_index])
 
 
 def words(text: str) -> Iterator[str]:
@@ -141,6 +141,6 @@ def load_word_index(folder: str | os.PathLike[str], dense: LocalIndex) -> WordIn
     return WordIndex(dense.texts, postings, space, dense.metadata, words=hashes)
 
 
-def _hashes(of: Iterable[str]) -> npt.NDArray[np.uint64]:
-    digests = [int.from_bytes(digest(word.encode(), _HASH_BYTES)) for word in of]
+def _hashes(distinct: Iterable[str]) -> npt.NDArray[np.uint64]:
+    digests = [int.from_bytes(digest(word.encode(), _HASH_BYTES)) for word in distinct]
     return np.array(digests, np.uint64)

@@ -45,15 +45,15 @@ def test_scores_are_those_of_the_formula(texts, query):
     counts = [Counter(words(text)) for text in texts]
     mean = max(sum(map(Counter.total, counts)) / len(texts), 1)
     expected = {}
-    for place, count in enumerate(counts):
+    for position, count in enumerate(counts):
         length = 0.25 + 0.75 * count.total() / mean
         scores = []
         for word in words(query):
-            having = sum(word in other for other in counts)
+            having = sum(word in entry for entry in counts)
             rarity = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
             scores.append(rarity * count[word] / (count[word] + 1.5 * length))
         if sum(scores):
-            expected[place] = sum(scores)
+            expected[position] = sum(scores)
     index = index_of(texts)
     matches = index.search(index.weights(f"{query} xylophone"), len(texts))
     assert {match.position: match.score for match in matches} == pytest.approx(expected, rel=1e-4)
