@@ -34,8 +34,20 @@ _SUPERSETS = {
     "windows-874": "cp874",
     "iso-8859-8-i": "iso8859-8",
 }
+#: Encodings of one byte that the web reads with control characters in place of gaps.
+_CODE_PAGE = re.compile(r"cp125\d|cp874")
 #: Codecs of Python that are no encodings of documents.
 _OTHERS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+
+
+def _as_control(error: UnicodeError) -> tuple[str, int]:
+    """Decode a byte that a code page of Windows lacks as a control character."""
+    if not isinstance(error, UnicodeDecodeError) or not 0x80 <= error.object[error.start] < 0xA0:
+        raise error
+    return chr(error.object[error.start]), error.start + 1
+
+
+codecs.register_error("control", _as_control)
 
 
 def decoded(data: bytes, content_type: str, *, is_html: bool = False) -> str:
@@ -47,7 +59,7 @@ def decoded(data: bytes, content_type: str, *, is_html: bool = False) -> str:
     label, how = _label(data, content_type, is_html=is_html)
     name = _codec(label)
     try:
-        text = data.decode(name)
+        text = data.decode(name, "control" if _CODE_PAGE.fullmatch(name) else "strict")
     except UnicodeDecodeError as error:
         raise RefusedDocumentError(
             f"byte {error.start} is not {label} (0x{data[error.start]:02x}); {how}"

@@ -22,19 +22,24 @@ _HIDDEN = re.compile(
     "annotation|annotation-xml|audio|canvas|datalist|iframe|nav|noembed|noframes|noscript|rp|"
     "script|select|style|svg|template|video"
 )
-#: Classes and ids of navigation, in DocBook, Asciidoctor and Bootstrap; of permalinks, in Sphinx,
-#: mdBook and static site generators; and of the numbers of code lines.
+_HIDDEN_ROLES = {"doc-toc", "navigation"}
+#: Classes and ids of navigation, in DocBook, Asciidoctor and Bootstrap; and of the numbers of code
+#: lines, in Pygments and Doxygen.
 _HIDDEN_CLASS = re.compile(
     r"(?:^|\s)(?:breadcrumbs?|nav|navbar|navfooter|navheader|navigation|toc|"
-    r"anchor-link|hash-link|header-anchor|header-link|headerlink|permalink|"
     r"lineno|linenodiv|linenos)(?=\s|$)",
     re.IGNORECASE,
 )
 _HIDDEN_STYLE = re.compile(
     r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
 )
-#: The text of a link from a heading to itself, or from a footnote back to its text.
-_PERMALINK = re.compile(r"[¶#§🔗⚓∞↩↑\uf0c1\ufe0e\ufe0f\s]*")
+#: The text of a link from a heading to itself, or from a footnote back to its text; and a word for
+#: it, in a link with a class for it.
+_PERMALINK = re.compile(r"\s*[¶#§🔗⚓∞↩↑\uf0c1][\ufe0e\ufe0f\s]*")
+_PERMALINK_WORDS = re.compile(r"\s*(?:(?:perma)?link(?: to this \w+)?|anchor)\s*", re.IGNORECASE)
+_PERMALINK_CLASS = re.compile(r"anchor|permalink|(?:hash|header)-?link", re.IGNORECASE)
+#: An exponent.
+_EXPONENT = re.compile(r"[-+−]?\d+")
 _FILE_NAME = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)", re.IGNORECASE)
 _HEADING = re.compile("h[1-6]")
 _LISTS = {"dir", "dl", "menu", "ol", "ul"}
@@ -45,7 +50,7 @@ _AROUND = {"button": (" ", " "), "q": ("“", "”"), "rt": ("(", ")")}
 #: The classes of code, with its language.
 _CODE = re.compile(
     r"(?:^|\s)(?:(?:lang|language|highlight|highlight-source)-([\w+#.-]+)|sourceCode (\w+)"
-    r"|code|highlight|programlisting|screen|sourceCode)(?=\s|$)"
+    r"|code|fragment|highlight|programlisting|screen|sourceCode)(?=\s|$)"
 )
 _NO_LANGUAGE = {"default", "none", "plain", "plaintext", "text"}
 _BACKTICKS = re.compile("`{3,}")
@@ -96,18 +101,27 @@ def _is_hidden(node: LexborNode, tag: str) -> bool:
     if not attributes:
         return False
     names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    if tag == "a" and "#" in (attributes.get("href") or ""):
+        text = node.text()
+        if _PERMALINK.fullmatch(text):
+            return True
+        if _PERMALINK_WORDS.fullmatch(text) and _PERMALINK_CLASS.search(names):
+            return True
     return (
         attributes.get("hidden", "until-found") != "until-found"
         or attributes.get("aria-hidden") == "true"
-        or attributes.get("role") == "navigation"
+        or not _HIDDEN_ROLES.isdisjoint((attributes.get("role") or "").split())
         or bool(_HIDDEN_CLASS.search(names))
         or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
-        or (
-            tag == "a"
-            and "#" in (attributes.get("href") or "")
-            and bool(_PERMALINK.fullmatch(node.text()))
-        )
     )
+
+
+def _is_preformatted(node: LexborNode, tag: str) -> bool:
+    """Return whether lines are kept; those of Doxygen are elements."""
+    if tag in _PREFORMATTED:
+        return True
+    line = node.child if tag == "div" and node.attributes.get("class") == "fragment" else None
+    return line is not None and line.attributes.get("class") == "line"
 
 
 def _is_link_in_page(node: LexborNode, tag: str) -> bool:
@@ -186,7 +200,7 @@ class _Reader:
         if tag == "title":
             self._outline.title = self._outline.title or " ".join(node.text().split())
             return False
-        if tag in _PREFORMATTED and not self._headings:
+        if not self._headings and _is_preformatted(node, tag):
             self._end_paragraph()
             self._add_preformatted(node)
             return False
@@ -200,6 +214,8 @@ class _Reader:
             self._words.append("[x] " if "checked" in node.attributes else "[ ] ")
         elif tag in _AROUND:
             self._words.append(_AROUND[tag][0])
+        elif tag == "sup" and _EXPONENT.fullmatch(node.text()):
+            self._words.append("^" if node.css_first("a") is None else " ")
         elif _is_link_in_page(node, tag):
             self._open_links += 1
             self._links += 1

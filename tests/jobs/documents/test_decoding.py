@@ -17,7 +17,7 @@ JAPANESE = "日本①"
     [
         (LATIN.encode(), "", LATIN),
         (LATIN.encode("latin-1"), "text/plain; charset=ISO-8859-1", LATIN),
-        (b"\x93a\x94", "text/plain;charset='latin1'", "“a”"),
+        (b"\x93a\x94\x81", "text/plain;charset='latin1'", "“a”\x81"),
         (JAPANESE.encode("cp932"), "text/plain; charset=x-sjis", JAPANESE),
         (JAPANESE.encode("cp932"), "text/plain; charset=Shift_JIS", JAPANESE),
         ("汉€字㐀".encode("gb18030"), "text/plain; charset=gb2312", "汉€字㐀"),

@@ -38,6 +38,10 @@ CODE = "def f():\n\n    return 1"
             ["one", "two", "three", "four", "five", "six"],
         ),
         ("<p>Say <q>yes</q><button>OK</button><button>No</button>", ["Say “yes” OK No"]),
+        (
+            "10<sup>3</sup> m<sup>2</sup>, 1<sup>st</sup><sup><a href=#n>2</a></sup>",
+            ["10^3 m^2, 1st 2"],
+        ),
         # Lists
         (
             "<ul><li>a<li><p>b</p><ol start=3><li>c<br>d<li value=9>e</ol></ul>",
@@ -74,6 +78,10 @@ CODE = "def f():\n\n    return 1"
         (
             "<pre class=code><div>a</div><div>b<button>Copy</button></div>c<br>d</pre>",
             ["```\na\nb\nc\nd\n```"],
+        ),
+        (
+            "<div class=fragment><div class=line><i class=lineno>1</i>a</div><div>  b</div></div>",
+            ["```\na\n  b\n```"],
         ),
         ("<table><tr><td class=linenos><pre>1\n2</pre><td><pre>a\nb</pre></table>", ["a\nb"]),
         # What is not shown, or is navigation
@@ -144,8 +152,10 @@ def test_a_block_that_is_cut_begins_and_ends_as_the_whole(html, block):
     [
         "<h2>Sort it</h2>",
         "<h2><div>Sort</div><p>it</h2>",
-        "<h2 id=s><tt>Sort</tt> <x-icon></x-icon>it<a class=headerlink href=#s>link</a></h2>",
+        "<h2><tt>Sort</tt> <x-i></x-i>it<a class=headerlink href=#s>Link to this part</a></h2>",
         "<h2>Sort<br>it <a href='#s'>¶</a></h2>",
+        "<h2><a class=header-anchor href=#s><span>Sort it</span></a></h2>",
+        "<h2><a class=permalink href=/sort>Sort it</a></h2>",
         "<h2><a href=#s></a><button>Sort <img src=s.png alt=it></button></h2>",
         "<table><tr><td><h2>Sort it</h2></table>",
         "<ul><li><h2>Sort <pre>it</pre></h2></ul>",
