@@ -40,7 +40,9 @@ _FIRST_ROWS = 50
 _AGAIN = 3
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
+    """A row of a table."""
+
     #: The line on which it begins, from 1.
     line: int
     #: Several fields may have no name.
@@ -54,13 +56,13 @@ class _Row(NamedTuple):
 def read_json_lines(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
     """Read JSONL."""
 
-    def rows() -> Iterator[_Row]:
+    def rows() -> Iterator[Row]:
         for number, line in enumerate(decoded(data, content_type).split("\n"), 1):
             if line.strip():
                 fields, problem = json_fields(line, parse=_parse_json)
-                yield _Row(number, fields.items(), problem)
+                yield Row(number, fields.items(), problem)
 
-    return _document(rows(), wanted, lambda value: value)
+    return read_rows(rows(), wanted)
 
 
 def _parse_json(line: str) -> Any:
@@ -84,7 +86,7 @@ def read_csv(
     except csv.Error as error:
         raise RefusedDocumentError(f"it {error}") from None
     value_of = _decimal_comma if separator == ";" else scalar
-    return _document(_csv_rows(lines, separator), wanted, value_of)
+    return read_rows(_csv_rows(lines, separator), wanted, value_of)
 
 
 def read_tsv(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
@@ -92,7 +94,7 @@ def read_tsv(data: bytes, content_type: str, wanted: Collection[str]) -> Documen
     return read_csv(data, content_type, wanted, separator="\t")
 
 
-def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[_Row]:
+def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[Row]:
     rows = _csv_cells(lines, separator)
     _, header = csv_header(map(_unbroken, rows))
     header = [name.strip() for name in header]
@@ -108,7 +110,7 @@ def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[_Row]:
         if cells and any(header[len(cells) :]):
             doubt = f"{cells_problem(header, cells)}: the last ones are read as empty"
         values = [None if cell.strip() in _ABSENT else cell for cell in cells]
-        yield _Row(line, zip(header, values, strict=False), problem, doubt)
+        yield Row(line, zip(header, values, strict=False), problem, doubt)
 
 
 def _csv_cells(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str], str | None]]:
@@ -146,9 +148,16 @@ def _decimal_comma(cell: str) -> Any:
     return scalar(cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell)
 
 
-def _document(
-    rows: Iterable[_Row], wanted: Collection[str], value_of: Callable[[Any], Any]
+def read_rows(
+    rows: Iterable[Row],
+    wanted: Collection[str],
+    value_of: Callable[[Any], Any] = lambda value: value,
 ) -> Document:
+    """Read rows whose values are those of JSON; `value_of` makes one of a cell that has metadata.
+
+    Raises:
+        RefusedDocumentError: No row can be read.
+    """
     blocks: list[Block] = []
     lines_by_reason: dict[str, list[int]] = {}
     for row in rows:

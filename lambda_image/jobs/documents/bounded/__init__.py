@@ -18,7 +18,7 @@ from jobs.documents.document import Block, Document, RefusedDocumentError
 MEMORY = 1 << 30
 CPU_SECONDS = 90
 #: Seconds until the process is ended, if it waits for the CPU.
-_SECONDS = 120
+_SECONDS = 240
 #: Exit status of a refusal, whose reason is on standard error.
 REFUSED = 3
 
@@ -33,7 +33,12 @@ def bounded(name: str) -> Callable[[bytes, str, Collection[str]], Document]:
                 input=data,
                 capture_output=True,
                 timeout=_SECONDS,
-                env={"PYTHONPATH": ":".join(sys.path)},
+                # openpyxl takes others' parsers of XML if they happen to be installed.
+                env={
+                    "PYTHONPATH": ":".join(sys.path),
+                    "OPENPYXL_LXML": "False",
+                    "OPENPYXL_DEFUSEDXML": "False",
+                },
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -42,6 +47,9 @@ def bounded(name: str) -> Callable[[bytes, str, Collection[str]], Document]:
             raise RefusedDocumentError(process.stderr.decode(errors="replace").strip())
         if process.returncode == -signal.SIGXCPU:
             raise RefusedDocumentError(f"its text takes more than {CPU_SECONDS} s of CPU time")
+        if process.returncode > 0:
+            lines = process.stderr.decode(errors="replace").split("\n")
+            raise RuntimeError(f"the reader of {name} ended: {' '.join(lines[-2:])}")
         if process.returncode:
             raise RefusedDocumentError(
                 f"its text takes more than {MEMORY >> 20:,} MB of memory, or breaks its reader"

@@ -26,8 +26,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     logging.disable()
     name, content_type, *wanted = sys.argv[1:]
+    # A missing package is no fault of the document.
+    read = import_module(f"jobs.documents.bounded.{name}").read
     try:
-        read = import_module(f"jobs.documents.bounded.{name}").read
         document = read(sys.stdin.buffer.read(), content_type, wanted)
         check_blocks(document.blocks)
         if sum(len(block.text) for block in document.blocks) > _MAX_TEXT:
@@ -38,7 +39,8 @@ def main() -> None:
     except (MemoryError, RecursionError) as error:
         _refuse(f"its text takes more than {MEMORY >> 20:,} MB of memory ({type(error).__name__})")
     except Exception as error:  # a broken file may raise anything from the library
-        _refuse(f"it is not valid {name.upper()} ({type(error).__name__})")
+        label = name.partition("_")[0].upper()
+        _refuse(f"it is not valid {label} ({type(error).__name__})")
 
 
 def _refuse(reason: str) -> NoReturn:

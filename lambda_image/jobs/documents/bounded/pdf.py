@@ -10,6 +10,7 @@ from itertools import groupby
 import pypdfium2
 from pypdfium2 import raw as pdfium
 
+from jobs.documents.bounded.parts import in_order, own_title
 from jobs.documents.bounded.signatures import PDF, file_type
 from jobs.documents.document import Block, Document, Outline, RefusedDocumentError
 from jobs.documents.text import read_text
@@ -24,8 +25,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _WRAPPED = re.compile(r"(?<=[^\n]{60}[^\W\d_]|[^\n]{60}[,;])\n(?=([a-zß-öø-ÿ]))")
 #: More drawn paths than the rules and frames of an empty page have.
 _FEW_PATHS = 50
-#: What programs write as a title that has no author.
-_NO_TITLE = re.compile(r"^Microsoft \w+ - |^(untitled|\(anonymous\))$", re.IGNORECASE)
 
 
 def read(data: bytes, _content_type: str, _wanted: Collection[str]) -> Document:
@@ -47,14 +46,15 @@ def read(data: bytes, _content_type: str, _wanted: Collection[str]) -> Document:
             texts.append("")
     if not any(map(str.strip, texts)):
         raise RefusedDocumentError("it has no text layer" if empty else "it has no text")
-    problems = [f"{_pages(empty)} no text layer"] if empty else []
-    problems += [f"{_pages(broken).removesuffix(' have')} cannot be read"] if broken else []
+    problems = [f"{_numbered(empty)} no text layer"] if empty else []
+    problems += [f"{_numbered(broken).removesuffix(' have')} cannot be read"] if broken else []
     if pdf.get_formtype() == pdfium.FORMTYPE_XFA_FULL:
         problems.append("it has an XFA form, which is not read")
     join = _joining("\n".join(texts))
     texts = [_WRAPPED.sub(" ", _DIVIDED.sub(join, text).translate(_HYPHENS)) for text in texts]
-    title = _NO_TITLE.sub("", pdf.get_metadata_value("Title")).strip()
-    return Document(title, {}, list(_blocks(texts, _bookmarks(pdf))), tuple(problems))
+    pages = enumerate(_pages(texts, _bookmarks(pdf)), 1)
+    blocks = list(in_order((page, {"page": number}) for number, page in pages))
+    return Document(own_title(pdf.get_metadata_value("Title")), {}, blocks, tuple(problems))
 
 
 def _opened(data: bytes) -> pypdfium2.PdfDocument:
@@ -110,7 +110,7 @@ def _fields(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def _pages(numbers: list[int]) -> str:
+def _numbered(numbers: list[int]) -> str:
     """Return `page 2 has`, or `pages 2 to 9 and 12 have`."""
     runs = [
         [number for _, number in run]
@@ -157,13 +157,12 @@ def _bookmarks(pdf: pypdfium2.PdfDocument) -> dict[int, list[tuple[int, str]]]:
     return bookmarks
 
 
-def _blocks(texts: list[str], bookmarks: dict[int, list[tuple[int, str]]]) -> Iterator[Block]:
+def _pages(texts: list[str], bookmarks: dict[int, list[tuple[int, str]]]) -> Iterator[list[Block]]:
     """Yield the paragraphs of each page, below the bookmarks that begin there or earlier.
 
     A bookmark begins at the line with its title, else where the one before it does.
     """
     outline = Outline()
-    sections: dict[tuple[int, int], int] = {}
     for index, text in enumerate(texts):
         first, rest = len(outline.blocks), text
         for level, title in bookmarks.get(index, []):
@@ -174,6 +173,4 @@ def _blocks(texts: list[str], bookmarks: dict[int, list[tuple[int, str]]]) -> It
                 rest = rest[line.end() :]
             outline.begin(level, title)
         read_text(rest, outline)
-        for block in outline.blocks[first:]:
-            section = sections.setdefault((index, block.section), len(sections))
-            yield block._replace(section=section, metadata={"page": index + 1})
+        yield outline.blocks[first:]
