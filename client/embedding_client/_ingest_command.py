@@ -85,7 +85,7 @@ def ingest_status(
     return {
         "source": outputs["DocumentsUrl"],
         "compared": comparison.ended if comparison else None,
-        **dict.fromkeys(("documents", "chunks", "refused")),
+        **dict.fromkeys(("documents", "chunks", "refused", "incomplete")),
         **(comparison.result or {} if comparison else {}),
         "newest_comparison": newest[0][1] if newest else None,
         "waiting": waiting,
@@ -102,6 +102,7 @@ def _lines(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
     else:
         yield "documents", f"{status['documents']:,}, with {counted(status['chunks'], 'chunk')}"
         yield "refused", f"{status['refused']:,}"
+        yield "incomplete", f"{status['incomplete']:,}"
         yield "compared", f"{status['compared']:%Y-%m-%d %H:%M %Z}, {status['changed']:,} repaired"
     yield "newest", (status["newest_comparison"] or "none").lower()
     yield "waiting", counted(status["waiting"], "event")

@@ -33,7 +33,7 @@ from embedder.core.bm25 import SPACE as BM25_SPACE
 from embedder.core.bm25 import make_word_index
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.search import WORDS_FILE, EntryMetadata
+from embedder.core.search import WORDS_FILE, EntryMetadata, passage
 from embedder.core.sparse import Postings, SparseEncoder, TokenWeights, make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
@@ -82,6 +82,7 @@ def build_index(
 
     Args:
         texts: The texts to search; none may be empty. A text over the model's limit is truncated.
+            One with `headings` in its metadata is embedded below them.
         artifact: The compiled model's folder, or that of several models.
         output: The index's folder.
         dimensions: One of the model's allowed values; None for all dimensions.
@@ -120,17 +121,20 @@ def build_index(
             "BM25 takes the place of a sparse encoder next to an embedding model; found both in "
             f"{artifact}."
         )
+    passages = texts
+    if about is not None:
+        passages = [passage(text, entry.metadata) for text, entry in zip(texts, about, strict=True)]
     manifest: dict[str, int | str] = {"format_version": FORMAT_VERSION, "count": len(texts)}
     with new_folder(output) as partial:
         manifest["vector_space"] = space = _write_vectors(
-            texts, encoder, partial, dimensions, prompt, cache=cache, progress=progress
+            passages, encoder, partial, dimensions, prompt, cache=cache, progress=progress
         )
         if companion:
             manifest["sparse_space"] = _write_vectors(
-                texts, companion, partial, cache=cache, progress=progress
+                passages, companion, partial, cache=cache, progress=progress
             )
         if bm25:
-            words, postings = make_word_index(texts)
+            words, postings = make_word_index(passages)
             np.save(partial / WORDS_FILE, words)
             _write_postings(postings, partial)
             manifest["sparse_space"] = BM25_SPACE

@@ -19,7 +19,14 @@ OUTPUTS = {
     "IngestFunctionName": "ingest",
     "IngestStateMachineArn": MACHINE,
 }
-RESULT = {"documents": 1200, "chunks": 34567, "refused": 3, "changed": 7, "busy": 0}
+RESULT = {
+    "documents": 1200,
+    "chunks": 34567,
+    "refused": 3,
+    "incomplete": 2,
+    "changed": 7,
+    "busy": 0,
+}
 
 
 @pytest.fixture
@@ -97,6 +104,7 @@ def test_the_state_of_the_documents_is_that_of_the_last_comparison(aws, command)
         "source       s3://docs/handbook/\n"
         "documents    1,200, with 34,567 chunks\n"
         "refused      3\n"
+        "incomplete   2\n"
         "compared     2026-11-24 03:00 UTC, 7 repaired\n"
         "newest       running\n"
         "waiting      5 events\n"

@@ -56,15 +56,17 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         if is_hidden(file.key):
             continue
         try:
-            chunks = read_chunks(
+            read = read_chunks(
                 source, file.key, file.size, chunker, wanted=metadata, non_filterable=("text",)
             )
         except RefusedDocumentError as error:
             print(f"not in the index: {file.key}: {error}")
             continue
         documents += 1
-        texts += [chunk.pop("text") for chunk in chunks.values()]
-        about += [EntryMetadata(name, chunk) for name, chunk in chunks.items()]
+        for problem in read.problems:
+            print(f"not all of it is in the index: {file.key}: {problem}")
+        texts += [metadata.pop("text") for metadata in read.metadata.values()]
+        about += [EntryMetadata(name, metadata) for name, metadata in read.metadata.items()]
     with closing(EmbeddedRowsCache(output.with_name(f"{output.name}.vectors"))) as cache:
         build_index(
             texts,

@@ -44,12 +44,13 @@ class IndexMatch(NamedTuple):
     scores: Mapping[str, float] = _NONE
 
 
-def passage(text: str, headings: Any) -> str:
+def passage(text: str, metadata: Mapping[str, Any]) -> str:
     """Return what is embedded and reranked of an entry: its headings, an empty line, its text.
 
-    `headings` is the metadata of that name, which an index of other texts may use for another type.
-    The page of a PDF is where a text is, not what it is about.
+    Other indexes may have metadata of that name and of another type. The page of a PDF is where a
+    text is, not what it is about.
     """
+    headings = metadata.get("headings")
     if not text or not isinstance(headings, str):
         return text
     outer, _, innermost = headings.rpartition(HEADING_SEPARATOR)

@@ -113,18 +113,15 @@ class Chunker:
     def chunks(self, blocks: Iterable[Block], *, title: str = "") -> Iterator[Chunk]:
         """Yield the chunks of a document, in its order.
 
-        A `title` is the outermost of the headings, unless it is among them. A change of the
-        document moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
-        shares none with others.
+        A `title` is the outermost heading of all. A change of the document moves only the cuts
+        near it: see `_parts`. A paragraph that is longer than a chunk shares none with others.
         """
         unknown = self._tokenizer.unknown
         above: tuple[str, ...] = ()
         packer = self._packer(above)
         for _, blocks_of_section in groupby(blocks, key=lambda block: block.section):
             section = list(blocks_of_section)  # all have its headings and its metadata
-            headings = section[0].headings
-            if title and title not in headings:
-                headings = (title, *headings)
+            headings = (title, *section[0].headings) if title else section[0].headings
             if headings != above:
                 packer, above = self._packer(headings), headings
             for group in packer.groups(section):
@@ -146,7 +143,9 @@ class Chunker:
         encode = self._tokenizer.encode
         while headings:
             # The text makes a difference to tokenizers of bytes, which join white space.
-            front = self._prompt + passage("a", HEADING_SEPARATOR.join(headings)).removesuffix("a")
+            front = self._prompt + passage(
+                "a", {"headings": HEADING_SEPARATOR.join(headings)}
+            ).removesuffix("a")
             tokens = len(encode(front + "a")) - len(encode(self._prompt + "a"))
             size = len(front.encode())
             fits = tokens <= self._room // 4 and size <= self._bytes // 4

@@ -20,15 +20,14 @@ import orjson
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
+from embedder.core.search import passage
 from jobs.documents.chunking import Chunker
-from jobs.documents.chunks import digest, read_chunks
+from jobs.documents.chunks import FORMAT, DocumentChunks, chunk_key, digest, is_current, read_chunks
 from jobs.documents.document import RefusedDocumentError
 from jobs.errors import BatchError, UnavailableError
 from jobs.load.index_client import IndexClient, encode
 from jobs.storage import S3Folder, StoredObject
 
-#: Changes when an equal object would give other chunks.
-_FORMAT = 1
 #: Chunks that are embedded and written together; what an interrupted run has written, the next one
 #: does not embed again.
 _SLICE = 32
@@ -39,6 +38,8 @@ _REQUEST_SECONDS = 400
 #: How long a run waits for another one, before its message is tried again later.
 _PATIENCE_SECONDS = 20
 _ATTEMPTS = 5
+#: Problems of a document that are reported.
+_MAX_PROBLEMS = 20
 
 #: Metadata of chunks, with their texts, by the keys of their vectors.
 _Chunks = dict[str, dict[str, Any]]
@@ -65,9 +66,11 @@ class DocumentCounts(NamedTuple):
     embedded: int = 0
     deleted: int = 0
     refused: int = 0
+    #: Documents in the index with problems: rows or pages that were left out, for example.
+    incomplete: int = 0
     #: Documents that another run is writing.
     busy: int = 0
-    #: Refused documents that could not be reported.
+    #: Documents whose refusal or problems could not be reported.
     unsent: int = 0
 
     def plus(self, other: "DocumentCounts") -> "DocumentCounts":
@@ -90,6 +93,8 @@ class DocumentList:
     until: float = 0.0
     #: Why the document cannot be read.
     refused: str | None = None
+    #: Whether it has problems.
+    incomplete: bool = False
 
 
 class DocumentWrite:
@@ -151,8 +156,8 @@ class DocumentIndex:
 
     Args:
         metadata: The metadata keys of the index, which documents may have values of.
-        refuse: Reports the key of a document that cannot be read, and the reason, once its list is
-            written; returns whether that was possible.
+        report: Reports the key of a document that cannot be read, or not as a whole, and the
+            reason, once its list is written; returns whether that was possible.
 
     Attributes:
         index: The index.
@@ -171,7 +176,7 @@ class DocumentIndex:
         lists: S3Folder,
         index: IndexClient,
         metadata: tuple[str, ...],
-        refuse: Callable[[str, str], bool],
+        report: Callable[[str, str], bool],
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -180,9 +185,9 @@ class DocumentIndex:
         self._non_filterable = index.claim(space).non_filterable
         self._engine, self._chunker = engine, chunker
         self._source, self._lists, self.index = source, lists, index
-        self._metadata, self._refuse = metadata, refuse
+        self._metadata, self._report = metadata, report
         self.now, self._sleep = now, sleep
-        self._settings = digest(_FORMAT, space, chunker.settings, sorted(metadata))[:12]
+        self._settings = digest(FORMAT, space, chunker.settings, sorted(metadata))[:12]
 
     @property
     def prompt(self) -> str | None:
@@ -217,7 +222,7 @@ class DocumentIndex:
 
     def chunks_now(self, key: str) -> _Chunks:
         """Return the chunks that a document should have in the index: none if it cannot be read."""
-        return self._chunks(key, self._source.version(key))[0]
+        return self._chunks(key, self._source.version(key))[0].metadata
 
     def key_of(self, name: str) -> str | None:
         """Return the document of a list; None if nothing of it is in the index."""
@@ -242,7 +247,7 @@ class DocumentIndex:
         counts = self._done(listed, version)
         if counts is not None:
             return counts
-        chunks, reason = self._chunks(key, version)
+        (chunks, problems, _), reason = self._chunks(key, version)
         if self._source.version(key) != version:
             raise ConflictError
         recorded = dict.fromkeys([*listed.present, *listed.possible])
@@ -252,39 +257,49 @@ class DocumentIndex:
         stale = [name for name in recorded if name not in chunks]
         current = DocumentList(key=key, present=present, possible=[*recorded, *missing])
         write = DocumentWrite(current, etag, lists=self._lists, index=self.index, now=self.now)
-        # A chunk with other metadata has another key, and the vector of its text.
-        earlier = self.index.read(stale) if missing else []
-        vectors_by_text = {vector.metadata.get("text"): vector.numbers for vector in earlier}
+        # A chunk with other metadata has another key, and the vector of its passage.
+        earlier = self.index.read(list(filter(is_current, stale))) if missing else []
+        vectors_by_passage = {passage_of(vector.metadata): vector.numbers for vector in earlier}
         embedded = 0
         for start in range(0, len(missing), _SLICE):
             names = missing[start : start + _SLICE]
             if self.now() > deadline:
                 write.release()
                 raise UnavailableError("There is no time left; the next run goes on.")
-            vectors, texts = self._vectors({name: chunks[name] for name in names}, vectors_by_text)
-            embedded += texts
+            chunks_of_slice = {name: chunks[name] for name in names}
+            vectors, passages = self._vectors(chunks_of_slice, vectors_by_passage)
+            embedded += passages
             write.put(names, vectors)
         if stale:
             write.delete(stale)
         final = DocumentList(
-            key=key, version=self._version(version), present=list(chunks), refused=reason
+            key=key,
+            version=self._version(version),
+            present=list(chunks),
+            refused=reason,
+            incomplete=bool(problems),
         )
         write.settle(final if version else None)
-        changed = int(bool(missing or stale))
-        refused = int(reason is not None)
+        problem = reason or _sentence(problems)
         # Last: what cannot be reported is not compared again each night.
-        unsent = int(reason is not None and not self._refuse(key, reason))
-        return DocumentCounts(1, len(chunks), changed, embedded, len(stale), refused, unsent=unsent)
+        unsent = int(bool(problem) and not self._report(key, problem))
+        counts = _counts_of(final)
+        changed = int(bool(missing or stale))
+        return counts._replace(
+            changed=changed, embedded=embedded, deleted=len(stale), unsent=unsent
+        )
 
-    def _chunks(self, key: str, version: _ObjectVersion | None) -> tuple[_Chunks, str | None]:
-        """Return the chunks of an object by their keys, and the reason if it cannot be read."""
+    def _chunks(
+        self, key: str, version: _ObjectVersion | None
+    ) -> tuple[DocumentChunks, str | None]:
+        """Return the chunks of an object, and the reason if it cannot be read."""
         if version is None:
-            return {}, None
+            return DocumentChunks({}), None
         keys = {"wanted": self._metadata, "non_filterable": self._non_filterable}
         try:
             return read_chunks(self._source, key, version[1], self._chunker, **keys), None
         except RefusedDocumentError as error:
-            return {}, str(error)
+            return DocumentChunks({}), str(error)
 
     def _version(self, version: _ObjectVersion | None) -> str:
         return f"{version[0]} {self._settings}" if version else ""
@@ -293,7 +308,7 @@ class DocumentIndex:
         """Return the counts of a list, if it is of this version of the object; else None."""
         if listed.version != self._version(version) or listed.possible:
             return None
-        return DocumentCounts(1, len(listed.present), refused=int(listed.refused is not None))
+        return _counts_of(listed)
 
     def _listed(self, key: str) -> tuple[DocumentList, str]:
         stored = self._lists.read_object(list_name(key))
@@ -311,27 +326,51 @@ class DocumentIndex:
             self._sleep(0.5)
 
     def _vectors(
-        self, chunks: _Chunks, vectors_by_text: Mapping[Any, npt.NDArray[np.float32]]
+        self, chunks: _Chunks, vectors_by_passage: Mapping[str, npt.NDArray[np.float32]]
     ) -> tuple[list[bytes], int]:
-        """Return vectors as S3 Vectors takes them, and how many texts were embedded for them.
+        """Return vectors as S3 Vectors takes them, and how many passages were embedded for them.
 
-        `vectors_by_text` are in the index.
+        `vectors_by_passage` are in the index.
         """
-        all_texts = dict.fromkeys(metadata["text"] for metadata in chunks.values())
-        texts = [text for text in all_texts if text not in vectors_by_text]
+        all_passages = dict.fromkeys(map(passage_of, chunks.values()))
+        passages = [text for text in all_passages if text not in vectors_by_passage]
         request = EmbedRequest(
-            Inputs(texts=texts), prompt=self._chunker.prompt, dimensions=self._dimension
+            Inputs(texts=passages), prompt=self._chunker.prompt, dimensions=self._dimension
         )
-        embedded = self._engine.embed_request(request).vectors if texts else ()
-        vectors = {**vectors_by_text, **dict(zip(texts, embedded, strict=True))}
+        embedded = self._engine.embed_request(request).vectors if passages else ()
+        vectors = {**vectors_by_passage, **dict(zip(passages, embedded, strict=True))}
         items = [
-            encode(name, vectors[metadata["text"]], metadata, non_filterable=self._non_filterable)
+            encode(
+                name, vectors[passage_of(metadata)], metadata, non_filterable=self._non_filterable
+            )
             for name, metadata in chunks.items()
         ]
         for item in items:
             if item.problem:
                 raise BatchError(f"A chunk cannot be written: {item.problem}.")
-        return [item.json for item in items], len(texts)
+        return [item.json for item in items], len(passages)
+
+
+def _counts_of(listed: DocumentList) -> DocumentCounts:
+    return DocumentCounts(
+        documents=1,
+        chunks=len(listed.present),
+        refused=int(listed.refused is not None),
+        incomplete=int(listed.incomplete),
+    )
+
+
+def _sentence(problems: Sequence[str]) -> str:
+    """Return problems as one, of the first of many."""
+    more = f"; and {len(problems) - _MAX_PROBLEMS:,} more" if len(problems) > _MAX_PROBLEMS else ""
+    return (
+        f"it is in the index, but {'; '.join(problems[:_MAX_PROBLEMS])}{more}" if problems else ""
+    )
+
+
+def passage_of(metadata: Mapping[str, Any]) -> str:
+    """Return what is embedded of a chunk with this metadata, which has its text."""
+    return passage(str(metadata.get("text", "")), metadata)
 
 
 def list_name(key: str) -> str:
@@ -350,4 +389,4 @@ def is_key_of(name: str, metadata: Mapping[str, Any]) -> bool:
     Of equal chunks of a document, the first 16 are known.
     """
     content = digest(metadata.get("document"), metadata)
-    return any(digest(content, number) == name for number in range(1, 17))
+    return any(chunk_key(content, number) == name for number in range(1, 17))

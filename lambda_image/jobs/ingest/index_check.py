@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from jobs.errors import BatchError
-from jobs.ingest.document_index import DocumentIndex, is_key_of
+from jobs.ingest.document_index import DocumentIndex, is_key_of, passage_of
 from jobs.load.index_client import StoredVector
 from jobs.storage import open_folder
 
@@ -85,8 +85,8 @@ class IndexCheck:
             if self._documents.now() > deadline:
                 return start, foreign
             batch = vectors[start : start + _SLICE]
-            texts = [str(vector.metadata["text"]) for vector in batch]
-            own = self._documents.embed(texts, self._documents.prompt)
+            passages = [passage_of(vector.metadata) for vector in batch]
+            own = self._documents.embed(passages, self._documents.prompt)
             stored = np.stack([vector.numbers for vector in batch])
             lengths = np.linalg.norm(own, axis=1) * np.linalg.norm(stored, axis=1)
             foreign += int(np.sum(np.sum(own * stored, axis=1) < _SAME * lengths))

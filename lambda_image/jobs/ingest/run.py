@@ -334,7 +334,7 @@ def open_documents(
         lists=lists,
         index=IndexClient(settings.index),
         metadata=settings.metadata,
-        refuse=Letters(send, now=now).send,
+        report=Letters(send, now=now).send,
         now=now,
         sleep=sleep,
     )

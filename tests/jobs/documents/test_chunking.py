@@ -100,7 +100,7 @@ def test_a_chunk_is_a_slice_of_the_document_that_fits_with_its_headings(
     chunker = Chunker(engine.request_tokenizer, tokens=tokens, overlap=overlap)
     source, end = "\n\n".join(blocks), 0
     for chunk in chunker.chunks(Block(text, headings) for text in blocks):
-        embedded = passage(chunk.text, " > ".join(chunk.headings))
+        embedded = passage(chunk.text, {"headings": " > ".join(chunk.headings)})
         assert chunk.tokens == len(tokenizer.encode(chunk.text)) <= tokens
         assert len(tokenizer.encode(embedded)) <= 126
         assert not headings or headings[-1].startswith(chunk.headings[-1])

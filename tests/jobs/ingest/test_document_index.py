@@ -11,6 +11,8 @@ import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from embedder.core.errors import EmbedderError
+from jobs.documents import chunks
+from jobs.documents.reader import read_document
 from jobs.errors import BatchError, UnavailableError
 from jobs.ingest import document_index
 from jobs.ingest.run import entry, open_documents
@@ -111,6 +113,31 @@ def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
     assert list(world.found().values()) == ["readable again"]
 
 
+def test_what_is_left_out_of_a_document_is_reported_once(world, monkeypatch):
+    """The document is in the index; each night counts it, and only a change reports it again."""
+    problems = ["line 3 has no end"] * 30
+
+    def read(*given, **keys):
+        return read_document(*given, **keys)._replace(problems=tuple(problems))
+
+    monkeypatch.setattr(chunks, "read_document", read)
+    world.add("a.md", "readable words")
+    assert list(world.found().values()) == ["readable words"]
+    (letter,) = world.letters
+    assert letter["key"] == "a.md"
+    assert letter["reason"].startswith("it is in the index, but line 3 has no end; line 3")
+    assert letter["reason"].endswith("no end; and 10 more")
+    for _ in range(2):
+        result = world.reconcile()
+        assert (result["incomplete"], result["refused"], len(world.letters)) == (1, 0, 1)
+    problems[:] = ["page 2 has no text"]
+    world.add("a.md", "changed words")
+    assert world.letters[1]["reason"] == "it is in the index, but page 2 has no text"
+    problems.clear()
+    world.add("a.md", "whole words")
+    assert (world.reconcile()["incomplete"], len(world.letters)) == (0, 2)
+
+
 @pytest.mark.parametrize(
     ("limit", "most", "problem"),
     [
@@ -196,6 +223,19 @@ def test_other_settings_make_each_unchanged_document_be_read_again(world, change
     assert [each.unchanged("a.md") is not None for each in made] == [True, False]
     assert made[1].update("a.md", deadline=2e9).changed == 1
     assert set(world.index.vectors) == set(chunks_of(made[1], "a.md"))
+
+
+def test_another_format_embeds_the_same_texts_again(world, monkeypatch):
+    """A vector of an equal chunk is not that of its passage now; no earlier one stays."""
+    world.add("a.md", "# T\n\nsome words\n\n## H\n\nother words")
+    earlier = set(world.index.vectors)
+    for module in (chunks, document_index):
+        monkeypatch.setattr(module, "FORMAT", 99)
+    world.documents = open_documents(SETTINGS, world.engine, send=print)[0]._documents
+    counts = world.documents.update("a.md", deadline=2e9)
+    assert (counts.embedded, counts.deleted) == (2, 2)
+    assert world.found() == world.expected()
+    assert earlier.isdisjoint(world.index.vectors)
 
 
 def test_others_wait_until_a_deletion_has_ended(world, monkeypatch):
@@ -341,7 +381,7 @@ def test_a_letter_that_cannot_be_sent_ends_no_run(world, monkeypatch, capsys, er
         attempts.append(world.clock[0])
         raise error
 
-    monkeypatch.setattr(world.documents._refuse.__self__, "_send", send)
+    monkeypatch.setattr(world.documents._report.__self__, "_send", send)
     for number in range(3):
         world.put(f"{number}.md", b"secret words, then \xff")
     world.put("good.md", "readable words")
@@ -373,6 +413,6 @@ def test_the_metric_of_unsent_letters_has_no_value_without_one(world, monkeypatc
         assert world.documents.unchanged("a.md").refused == 1
         raise ConnectTimeoutError(endpoint_url="https://sqs")
 
-    monkeypatch.setattr(world.documents._refuse.__self__, "_send", send)
+    monkeypatch.setattr(world.documents._report.__self__, "_send", send)
     world.put("a.md", b"\xfe")
     assert world.messages.run(step)[names["UnsentLetters"]] == 1

@@ -55,7 +55,8 @@ def some(world):
     for number in range(20):
         key = f"d/{number}.md"
         year = str(2000 + zlib.crc32(key.encode()) % 20)
-        world.add(key, "\n\n".join(paragraphs(rng, 8)), year=year)
+        text = "\n\n".join([f"# Part {number}", *paragraphs(rng, 8)])
+        world.add(key, text, year=year)
     chosen = rng.sample(sorted(world.index.vectors), 5)
     metadata = [world.index.vectors[key].metadata for key in chosen]
     ask(

@@ -36,7 +36,7 @@ def folder(tmp_path):
     """Return a folder of documents, of which two cannot be read."""
     place = tmp_path / "documents"
     (place / "acme").mkdir(parents=True)
-    (place / "a.md").write_text("---\nyear: 2024\n---\n# The date\n\n## Parse\n\nparse a date")
+    (place / "a.md").write_text("---\nyear: 2024\n---\n# Dates\n\nparse a date")
     (place / "acme" / "b.jsonl").write_text('{"text": "hello world", "year": 2020}')
     (place / ".hidden.md").write_text("hidden")
     (place / "c.txt").write_bytes(b"a\xff")
@@ -62,7 +62,7 @@ def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp
     first, second = search(query="parse a date")
     assert first["scores"].keys() == {"dense", "sparse", "fused", "rerank"}
     found = {each["source"]: each for each in (first, second)}
-    assert found["a.md"]["heading"] == "The date > Parse"
+    assert found["a.md"]["heading"] == "Dates"
     assert found["a.md"]["metadata"]["year"] == 2024
     assert found["acme/b.jsonl"]["metadata"]["tenant"] == "acme"
     for mode in ("dense", "sparse", "hybrid"):
@@ -87,6 +87,47 @@ def test_bm25_needs_texts(capsys):
     assert "--sparse bm25 weighs the words of texts; found without" in capsys.readouterr().err
 
 
+def test_an_answer_is_where_the_heading_says(minilm_artifact, tmp_path, capsys):
+    """Of two sections, that whose heading has the question's words; a title is a heading too.
+
+    A language that the model does not know is named.
+    """
+    folder, index = tmp_path / "documents", tmp_path / "index"
+    folder.mkdir()
+    (folder / "install.md").write_text(
+        "# Installation\n\n## Windows\n\nDownload the installer and run it. It needs about two "
+        "minutes.\n\n## Linux\n\nUse the package of your distribution, or unpack the archive.\n"
+    )
+    (folder / "plans.md").write_text(
+        "# Plans\n\n## Starter\n\nIt costs 10 euros a month, for up to three users.\n\n"
+        "## Enterprise\n\nAsk us for an offer. There is no limit of users.\n"
+    )
+    for name in ("Berlin", "Lisbon"):
+        (folder / f"{name.lower()}.md").write_text(
+            f"---\ntitle: Office in {name}\n---\nThe door opens at eight. Bring your badge.\n"
+        )
+    (folder / "chinese.txt").write_text("婚礼的菜单和退货的发票。" * 9)
+    artifact = str(minilm_artifact.folder)
+    words = [str(folder), "--artifact", artifact, "--output", str(index)]
+    assert documents.main(words) == 0
+    assert re.search(
+        r"chinese\.txt: \d\d% of its tokens are unknown to the model", capsys.readouterr().out
+    )
+    router = build_router(EmbedderSettings(artifact=artifact, index=str(index)))
+    answers = {
+        "how do I install it on Linux": "Installation > Linux",
+        "how do I install it on Windows": "Installation > Windows",
+        "price of the Enterprise plan": "Plans > Enterprise",
+        "how many users has the Starter plan": "Plans > Starter",
+        "when does the office in Lisbon open": "Office in Lisbon",
+    }
+    for query, heading in answers.items():
+        body = json.dumps({"query": query}).encode()
+        answer = json.loads(router.handle(Request("POST", "/search", body=body)).body)
+        assert answer["results"][0]["heading"] == heading
+        assert heading.split()[-1] not in answer["results"][0]["text"]
+
+
 def test_a_start_embeds_what_has_changed(models, folder, tmp_path, monkeypatch, capsys):
     """A renamed or an equal document is not embedded again; the index is the same as a new one."""
     embedded = []
@@ -107,7 +148,8 @@ def test_a_start_embeds_what_has_changed(models, folder, tmp_path, monkeypatch, 
 
     build("index")
     # Each model embeds each text.
-    assert sorted(embedded) == ["hello world", "hello world", "parse a date", "parse a date"]
+    headed = "Dates\n\nparse a date"
+    assert sorted(embedded) == [headed, headed, "hello world", "hello world"]
     (folder / "a.md").rename(folder / "renamed.md")
     (folder / "acme" / "b.jsonl").write_text('{"text": "a time"}\n{"text": "hello world"}')
     changed = build("index")

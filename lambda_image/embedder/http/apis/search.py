@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core.errors import InputError, InvalidFieldError
-from embedder.core.search import IndexMatch, SearchIndex
+from embedder.core.search import IndexMatch, SearchIndex, passage
 from embedder.http.apis.fields import TextType, truncate_field
 from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type, warnings_of
 from embedder.http.apis.operation import Call, EmbeddingOperation, Operation, json_response
@@ -187,7 +187,7 @@ class Search(EmbeddingOperation):
             return ranked
         try:
             scores = reranker.predict(
-                [(call.values["query"], candidate.match.text or "") for candidate in ranked],
+                [(call.values["query"], _passage(candidate)) for candidate in ranked],
                 # As Cohere's API: the end of a text that does not fit is cut, never the query.
                 truncate="passage",
                 deadline=call.request.deadline,
@@ -267,6 +267,10 @@ def _result(candidate: Candidate) -> dict[str, Any]:
         "index": match.position,
         "metadata": {**match.metadata},
     }
+
+
+def _passage(candidate: Candidate) -> str:
+    return passage(candidate.match.text or "", candidate.match.metadata)
 
 
 def _text(value: Any) -> str | None:

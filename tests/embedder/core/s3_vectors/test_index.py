@@ -360,8 +360,12 @@ def test_the_endpoint_is_botocores(partition, region):
 
 
 def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
-    """`POST /search` has a document's key and headings, and says whose text a reranker lacks."""
+    """`POST /search` has a document's key and headings, with which a reranker reads its text.
+
+    It says whose text the reranker lacks.
+    """
     metadata = [{"document": "a.md", "headings": "A > B", "even": n % 2 == 0} for n in range(6)]
+    metadata[4].pop("headings")
     index = open_with(engine, load(engine, [*TEXTS[:4], "\x01", TEXTS[5]], metadata))
     reranker = Reranker.load(small_artifact(write_reranker(tmp_path / "m")))
     router = Router(ServedModel(engine, index), ServedModel(reranker))
@@ -372,7 +376,8 @@ def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
     assert (best["id"], best["source"], best["heading"]) == ("id-3", "a.md", "A > B")
     assert (best["index"], best["ranks"]) == (None, {"dense": 1})
     ranked = read(post(router, "/search", body))["results"]
-    scores = reranker.rerank("entry 3", [entry["text"] for entry in ranked]).scores.tolist()
+    passages = [f"A > B\n\n{entry['text']}" for entry in ranked]
+    scores = reranker.rerank("entry 3", passages).scores.tolist()
     assert [entry["score"] for entry in ranked] == scores == sorted(scores, reverse=True)
     refused = read(post(router, "/search", {"query": "entry 3"}), 400)
     assert refused["field"] == "rerank"
