@@ -34,7 +34,9 @@ class IngestSettings(Settings):
     )
     chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = optional(
         "The most tokens of a chunk. With special tokens and prompt it must fit the model: synth "
-        "knows the limits of the catalog's, less a prompt. By default 256, or what the model takes."
+        "knows the limits of the catalog's, less a prompt. By default 256, or what the model "
+        "takes. Title and headings are embedded too, and get up to a quarter of what the model "
+        "takes; a chunk below them has the tokens that they leave."
     )
     overlap_tokens: Annotated[int, Field(ge=0, le=4096)] | None = optional(
         "The most tokens that a chunk repeats from the end of the one before it; up to half of "

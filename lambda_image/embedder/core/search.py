@@ -47,17 +47,11 @@ class IndexMatch(NamedTuple):
 def passage(text: str, metadata: Mapping[str, Any]) -> str:
     """Return what is embedded and reranked of an entry: its headings, an empty line, its text.
 
-    Other indexes may have metadata of that name and of another type. The page of a PDF is where a
-    text is, not what it is about.
+    Other indexes may have metadata of that name and of another type.
     """
     headings = metadata.get("headings")
-    if not text or not isinstance(headings, str):
-        return text
-    outer, _, innermost = headings.rpartition(HEADING_SEPARATOR)
-    name, _, number = innermost.partition(" ")
-    if name in ("page", "slide") and number.isdecimal():
-        headings = outer
-    return f"{headings}\n\n{text}" if headings else text
+    has_headings = bool(text and headings) and isinstance(headings, str)
+    return f"{headings}\n\n{text}" if has_headings else text
 
 
 class SearchIndex:
