@@ -110,20 +110,20 @@ class Chunker:
         self._model_tokens = limits.max_tokens - len(tokenizer.prefix) - len(tokenizer.suffix)
         self._bytes = min(_MAX_BYTES, limits.max_characters)
 
-    def chunks(self, blocks: Iterable[Block], *, title: str = "") -> Iterator[Chunk]:
+    def chunks(self, blocks: Iterable[Block]) -> Iterator[Chunk]:
         """Yield the chunks of a document, in its order.
 
-        A `title` is the outermost heading of all. A change of the document moves only the cuts
-        near it: see `_parts`. A paragraph that is longer than a chunk shares none with others.
+        A change moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
+        shares none with others.
         """
         unknown = self._tokenizer.unknown
         above: tuple[str, ...] = ()
         packer = self._packer(above)
         for _, blocks_of_section in groupby(blocks, key=lambda block: block.section):
             section = list(blocks_of_section)  # all have its headings and its metadata
-            headings = (title, *section[0].headings) if title else section[0].headings
-            if headings != above:
-                packer, above = self._packer(headings), headings
+            if section[0].headings != above:
+                above = section[0].headings
+                packer = self._packer(above)
             for group in packer.groups(section):
                 piece = 0
                 for text, ids in packer.packed(group):

@@ -7,7 +7,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -89,10 +88,7 @@ def read_chunks(
     chunks: dict[str, dict[str, Any]] = {}
     repeats: Counter[str] = Counter()
     counts = ChunkCounts()
-    title = document.title
-    if title == Path(key).name or any(title in block.headings for block in document.blocks):
-        title = ""  # no heading above all others
-    for chunk in islice(chunker.chunks(document.blocks, title=title), _MAX_CHUNKS + 1):
+    for chunk in islice(chunker.chunks(document.blocks), _MAX_CHUNKS + 1):
         metadata: dict[str, Any] = {
             **document.metadata,
             **chunk.metadata,

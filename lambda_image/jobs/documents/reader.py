@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from jobs.documents.bounded import bounded
-from jobs.documents.document import VISIBLE, Document, RefusedDocumentError, check_blocks
+from jobs.documents.document import VISIBLE, Block, Document, RefusedDocumentError, check_blocks
 from jobs.documents.front_matter import scalar
 from jobs.documents.prose import read_html_document, read_markdown_document, read_text_document
 from jobs.documents.tables import read_csv, read_json_lines, read_tsv
@@ -32,9 +32,21 @@ def read_document(
     document = read(data, attributes.get("Content-Type", ""), wanted)
     check_blocks(document.blocks)
     title = str(document.metadata.get("title") or document.title).translate(VISIBLE)
-    title = " ".join(title.split()) or Path(key).name
+    title = " ".join(title.split())[:_MAX_NAME]
     of_document = {name: value for name, value in document.metadata.items() if name in wanted}
-    return document._replace(title=title[:_MAX_NAME], metadata=own | of_document)
+    return Document(
+        title or Path(key).name[:_MAX_NAME],
+        own | of_document,
+        _below(title, document.blocks),
+        document.problems,
+    )
+
+
+def _below(title: str, blocks: list[Block]) -> list[Block]:
+    """Put a title above all headings, unless it is one of them, as the first one of Markdown is."""
+    if not title or any(title in block.headings for block in blocks):
+        return blocks
+    return [block._replace(headings=(title, *block.headings)) for block in blocks]
 
 
 def _by_size(
