@@ -2,15 +2,20 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from embedding_client._client import EmbeddingClient
-from embedding_client.document_summary import DocumentReport, DocumentSummary
+from embedding_client.document_summary import DocumentSummary
 from embedding_client.errors import FileError, RequestError, counted, print_error
 
 _INCOMPLETE = 3
+#: Bytes of a document that `[ingest]` reads.
+_MAX_BYTES = 32 * 1024 * 1024
+#: Metadata of which each chunk of a document has the same, or that is shown above it.
+_SHOWN = {"document", "title", "headings", "tenant"}
 
 
 def chunk(args: argparse.Namespace) -> int:
@@ -18,10 +23,14 @@ def chunk(args: argparse.Namespace) -> int:
     summary = DocumentSummary()
     with EmbeddingClient(args.url) as client:
         for name, file in _files(args.file):
+            data = _content(file)
+            if data is None:
+                print_error(summary.refuse(name, f"it has more than {_MAX_BYTES:,} bytes"))
+                continue
             try:
                 document = client.chunk(
                     name,
-                    _content(file),
+                    data,
                     metadata=args.metadata,
                     chunk_tokens=args.tokens,
                     overlap_tokens=args.overlap,
@@ -32,8 +41,7 @@ def chunk(args: argparse.Namespace) -> int:
                 print_error(summary.refuse(name, error.reason))
                 continue
             _show(name, document, as_json=args.json)
-            tokens = [passage["tokens"] for passage in document["chunks"]]
-            for line in summary.add(DocumentReport(name, tokens, document["problems"])):
+            for line in summary.add(name, document["counts"], document["problems"]):
                 print_error(line)
     for line in summary.lines():
         print_error(line)
@@ -50,27 +58,28 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
     for file in sorted(path.rglob("*")):
         name = file.relative_to(path)
         if file.is_file() and not any(part[0] in "._" for part in name.parts):
-            yield name.as_posix(), file
+            # A name that is no text in UTF-8 cannot be the key of an object.
+            yield os.fsencode(name.as_posix()).decode(errors="replace"), file
 
 
-def _content(file: Path) -> bytes:
+def _content(file: Path) -> bytes | None:
+    """Return the bytes of a file; None if it is too large."""
     try:
-        return file.read_bytes()
+        return file.read_bytes() if file.stat().st_size <= _MAX_BYTES else None
     except OSError as error:
         raise FileError(f"{file} cannot be read: {error.strerror}.") from error
 
 
 def _show(name: str, document: dict[str, Any], *, as_json: bool) -> None:
     if not as_json:
-        print(f"=== {name}: {document['title']}")
-        for key, value in document["metadata"].items():
-            print(f"{key}: {json.dumps(value, ensure_ascii=False)}")
-        print()
+        print(f"=== {name}: {document['title']}\n")
     for number, passage in enumerate(document["chunks"], 1):
         if as_json:
-            metadata = {**document["metadata"], **passage["metadata"]}
-            whole = {"document": name, "title": document["title"], **passage, "metadata": metadata}
-            print(json.dumps(whole, ensure_ascii=False))
-        else:
-            path = " > ".join([str(number), *passage["headings"]])
-            print(f"--- {path}  ({counted(passage['tokens'], 'token')})\n{passage['text']}\n")
+            print(json.dumps(passage, ensure_ascii=False))
+            continue
+        path = " > ".join(filter(None, [str(number), passage["headings"]]))
+        print(f"--- {path}  ({counted(passage['tokens'], 'token')})")
+        for key, value in passage["metadata"].items():
+            if key not in _SHOWN:
+                print(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+        print(f"{passage['text']}\n")

@@ -210,9 +210,11 @@ class EmbeddingClient(BaseClient[httpx2.Client]):
                 32, or half of `chunk_tokens`.
 
         Returns:
-            The `title`, the `metadata` of the document, `problems` (sentences on what was left
-            out), and `chunks`, each with `text`, `headings` (the outermost first), the number of
-            `tokens` without special tokens and prompt, and the `metadata` of its row.
+            The `title`; `chunks`, each with `text`, `headings` (`A > B`, the outermost first), the
+            number of `tokens` of its text, and the `metadata` that an index has of it; `problems`,
+            sentences on what was left out; and the `counts` of `chunks`, of their `tokens`, of
+            those `unknown` to the model, of blocks that were `cut`, and the tokens of the
+            `longest` and the `shortest` chunk.
 
         Raises:
             RequestError: If `[ingest]` refuses the document (its code is `refused_document`), the

@@ -2,33 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
 from embedding_client.errors import counted
 
-#: Numbers of a reason, which are of one document.
-_NUMBER = re.compile(r"\d[\d.,]*")
-
-
-class DocumentReport(NamedTuple):
-    """Numbers of a document that was read."""
-
-    name: str
-    #: Tokens of each chunk, in the document's order.
-    tokens: Collection[int]
-    #: Sentences on what was left out.
-    problems: Collection[str] = ()
+#: Numbers of a sentence, which are of one document.
+_NUMBER = re.compile(r"(?<![\w-])(?:0x[0-9a-f]+|\d+(?:[.,]\d+)*)")
+#: The share of unknown tokens from which a model does not know the language.
+_MANY_UNKNOWN = 0.1
 
 
 class DocumentSummary:
-    """Sums over documents."""
+    """Sums over documents, whose counts are those of `POST /chunk`."""
 
     def __init__(self) -> None:
         self.documents = 0
         self.refused = 0
         self._reasons: Counter[str] = Counter()
-        self._tokens: list[int] = []
+        self._problems: Counter[str] = Counter()
+        self._sums: Counter[str] = Counter()
+        self._longest = 0
+        self._shortest: int | None = None
 
     def refuse(self, name: str, reason: str) -> str:
         """Count a document that cannot be read; return the line that names it."""
@@ -36,20 +30,34 @@ class DocumentSummary:
         self._reasons[_NUMBER.sub("…", reason)] += 1
         return f"refused: {name}: {reason}"
 
-    def add(self, report: DocumentReport) -> Iterator[str]:
+    def add(self, name: str, counts: Mapping[str, int], problems: Iterable[str]) -> Iterator[str]:
         """Count a document; yield the lines with its problems."""
         self.documents += 1
-        self._tokens += report.tokens
-        for problem in report.problems:
-            yield f"left out: {report.name}: {problem}"
+        self._sums.update(counts)
+        self._longest = max(self._longest, counts["longest"])
+        self._shortest = min(counts["shortest"], self._shortest or counts["shortest"])
+        for problem in problems:
+            self._problems[_NUMBER.sub("…", problem)] += 1
+            yield f"problem: {name}: {problem}"
 
     def lines(self) -> Iterator[str]:
         """Yield the summary."""
-        chunks = counted(len(self._tokens), "chunk")
-        if self._tokens:
-            chunks += f" of {min(self._tokens):,} to {counted(max(self._tokens), 'token')}"
+        chunks = counted(self._sums["chunks"], "chunk")
+        if self._shortest is not None:
+            chunks += f" of {self._shortest:,} to {counted(self._longest, 'token')}"
         yield f"{counted(self.documents, 'document')}, {chunks}"
-        if self.refused:
-            yield f"{counted(self.refused, 'document')} refused:"
-            for reason, count in self._reasons.most_common():
-                yield f"{count:>5,}  {reason}"
+        if self._sums["cut"]:
+            yield f"{counted(self._sums['cut'], 'block')} cut: longer than a chunk"
+        if self._sums["unknown"]:
+            share = self._sums["unknown"] / self._sums["tokens"]
+            known = ": it does not know the language" if share > _MANY_UNKNOWN else ""
+            yield f"{share:.1%} of the tokens are unknown to the model{known}"
+        yield from _grouped("problems", self._problems)
+        yield from _grouped("refused", self._reasons)
+
+
+def _grouped(what: str, sentences: Counter[str]) -> Iterator[str]:
+    if sentences:
+        yield f"{what}:"
+        for sentence, count in sentences.most_common():
+            yield f"{count:>6,} × {sentence}"

@@ -1,38 +1,51 @@
 """Chunks of documents: both clients and `embed chunk`, at a real `scripts/serve`."""
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from embedding_client import RequestError
-from embedding_client.document_summary import DocumentReport, DocumentSummary
+from embedding_client.document_summary import DocumentSummary
 from tests.embedding_client.answers import asynchronously
 
 DOCUMENT = "---\nyear: 2024\n---\n# Dates\n\nParse a string.\n\n## Zones\n\nUse UTC."
+METADATA = {"document": "dates.md", "title": "Dates", "year": 2024}
 CHUNKS = [
-    {"text": "Parse a string.", "headings": ["Dates"], "tokens": 5, "metadata": {}},
-    {"text": "Use UTC.", "headings": ["Dates", "Zones"], "tokens": 3, "metadata": {}},
+    {
+        "text": "Parse a string.",
+        "headings": "Dates",
+        "tokens": 5,
+        "metadata": METADATA | {"headings": "Dates"},
+    },
+    {
+        "text": "Use UTC.",
+        "headings": "Dates > Zones",
+        "tokens": 3,
+        "metadata": METADATA | {"headings": "Dates > Zones"},
+    },
 ]
+COUNTS = {"chunks": 2, "tokens": 8, "unknown": 0, "cut": 0, "longest": 5, "shortest": 3}
 
 
 def test_both_clients_return_the_chunks(running, client):
-    """Of any format, by the name; sizes that the model does not take are refused by name."""
+    """Of any format, by the name, and as an index has them; also over Lambda's 6 MB."""
     options: Any = {"metadata": ["year"], "chunk_tokens": 64, "overlap_tokens": 0}
-    answer = client.chunk("dates.md", DOCUMENT.encode(), **options)
-    assert answer["chunks"] == CHUNKS
-    assert (answer["title"], answer["metadata"]) == ("Dates", {"year": 2024})
     data = DOCUMENT.encode()
+    answer = client.chunk("dates.md", data, **options)
+    assert answer == {"title": "Dates", "chunks": CHUNKS, "problems": [], "counts": COUNTS}
     divided = asynchronously(lambda other: other.chunk("dates.md", data, **options), running.url)
     assert divided == answer
-    row = client.chunk("a/rows.jsonl", b'{"text": "a row", "year": 2020}', metadata=["year"])
-    assert row["chunks"][0] == {
-        "text": "a row",
-        "headings": [],
-        "tokens": 2,
-        "metadata": {"year": 2020},
+    (row,) = client.chunk("a/b.jsonl", b'{"text": "a row", "year": 0}', metadata=["year"])["chunks"]
+    assert (row["text"], row["headings"]) == ("a row", "")
+    assert row["metadata"] == {
+        "document": "a/b.jsonl",
+        "tenant": "a",
+        "title": "b.jsonl",
+        "year": 0,
     }
-    with pytest.raises(RequestError, match="byte 7000000 is not utf-8"):  # over Lambda's 6 MB
+    with pytest.raises(RequestError, match="byte 7000000 is not utf-8"):
         client.chunk("large.txt", b"a" * 7_000_000 + b"\xff")
 
 
@@ -59,24 +72,27 @@ def test_the_command_shows_the_chunks(running, tmp_path, command):
     file = tmp_path / "dates.md"
     file.write_text(DOCUMENT)
     code, out, err = command("chunk", file, "--metadata", "year", "--url", running.url)
-    assert out.startswith("=== dates.md: Dates\nyear: 2024\n\n--- 1 > Dates  (5 tokens)\nParse")
-    assert "--- 2 > Dates > Zones  (3 tokens)\nUse UTC.\n" in out
+    assert out.startswith("=== dates.md: Dates\n\n--- 1 > Dates  (5 tokens)\nyear: 2024\nParse")
+    assert "--- 2 > Dates > Zones  (3 tokens)\nyear: 2024\nUse UTC.\n" in out
     assert (code, err) == (0, "1 document, 2 chunks of 3 to 5 tokens\n")
     options = ("--metadata", "year", "--json", "--url", running.url)
-    lines = map(json.loads, command("chunk", file, *options)[1].splitlines())
-    more = {"document": "dates.md", "title": "Dates", "metadata": {"year": 2024}}
-    assert [*lines] == [chunk | more for chunk in CHUNKS]
+    assert [*map(json.loads, command("chunk", file, *options)[1].splitlines())] == CHUNKS
 
 
 def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
     """Each refused file is named; ignored ones are not; the status says that some are missing."""
-    for name in ("b/a.txt", "b/_draft.txt", ".git/a.txt", "c.png", "d.jpg", "e.png"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("words")
+    for name in ("b/a.txt", "b/_draft.txt", ".git/a.txt", "c.png", "d.jpg", b"\xff.png"):
+        file = tmp_path / os.fsdecode(name)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("words")
+    with (tmp_path / "large.md").open("wb") as large:
+        large.truncate((32 << 20) + 1)
     code, out, err = command("chunk", tmp_path, "--url", running.url)
     assert (code, out) == (3, "=== b/a.txt: a.txt\n\n--- 1  (1 token)\nwords\n\n")
     assert err.count("refused: c.png: the key must end with") == 1
-    assert "1 document, 1 chunk of 1 to 1 token\n3 documents refused:\n    2  the key must" in err
+    assert "refused: large.md: it has more than 33,554,432 bytes\n" in err
+    assert "refused: \ufffd.png: the key must end with" in err
+    assert "1 document, 1 chunk of 1 to 1 token\nrefused:\n     2 × the key must end" in err
     assert command("chunk", tmp_path / "c.png", "--url", running.url)[0] == 1
 
 
@@ -97,18 +113,27 @@ def test_the_command_says_what_is_wrong(
     assert (code, message in err) == (status, True)
 
 
-def test_equal_reasons_are_counted_together():
+def test_a_summary_counts_equal_sentences_together():
     """Whatever the numbers of the document in them; the most frequent ones come first."""
     summary = DocumentSummary()
     lines = [summary.refuse(f"{n}.txt", f"byte {n} is not utf-8") for n in (1, 20, 3)]
     assert lines[1] == "refused: 20.txt: byte 20 is not utf-8"
-    assert [*summary.add(DocumentReport("a.csv", [4, 1], ["line 3 is broken"]))] == [
-        "left out: a.csv: line 3 is broken"
-    ]
     summary.refuse("a.png", "it has no text")
+    assert [*summary.add("a.csv", COUNTS | {"cut": 2, "unknown": 1}, ["line 3 is broken"])] == [
+        "problem: a.csv: line 3 is broken"
+    ]
+    assert [*summary.add("b.csv", COUNTS | {"longest": 64, "shortest": 1}, [])] == []
     assert [*summary.lines()] == [
-        "1 document, 2 chunks of 1 to 4 tokens",
-        "4 documents refused:",
-        "    3  byte … is not utf-…",
-        "    1  it has no text",
+        "2 documents, 4 chunks of 1 to 64 tokens",
+        "2 blocks cut: longer than a chunk",
+        "6.2% of the tokens are unknown to the model",
+        "problems:",
+        "     1 × line … is broken",
+        "refused:",
+        "     3 × byte … is not utf-8",
+        "     1 × it has no text",
+    ]
+    list(summary.add("c.md", COUNTS | {"unknown": 5}, []))
+    assert "25.0% of the tokens are unknown to the model: it does not know the language" in [
+        *summary.lines()
     ]

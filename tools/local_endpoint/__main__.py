@@ -283,10 +283,9 @@ def _ready(
     if not embeds:
         body, path = '{"query":"a greeting","texts":["hello world"]}', "rerank"
         example = 'rerank "a greeting" FILE'
-    page = f"Search in a browser: {url}/" if has_page else ""
+    page = f"\n        Search in a browser: {url}/" if has_page else ""
     return textwrap.dedent(f"""
-        {model} is served at {url} by {runtime}.
-        {page}
+        {model} is served at {url} by {runtime}.{page}
         Press Ctrl-C to stop. To try it, run in another terminal:
 
           curl --aws-sigv4 "aws:amz:{region()}:lambda" --user "{pair.access_key}:{secret}" \\

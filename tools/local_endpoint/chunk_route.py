@@ -18,8 +18,8 @@ from embedder.http.apis.native import Native
 from embedder.http.apis.operation import json_response
 from embedder.http.json_types import Field, Integer, JsonType, Object, String, parse_object
 from jobs.documents.chunking import Chunker
+from jobs.documents.chunks import check_size, divide
 from jobs.documents.document import RefusedDocumentError
-from jobs.documents.reader import read_document
 from tools.local_endpoint.events import LambdaResponse
 
 #: The path, and the most bytes of a body: an object of `[ingest]` has up to 32 MB, in base64 43.
@@ -97,20 +97,22 @@ class ChunkRoute:
         overlap_tokens: int | None,
     ) -> dict[str, Any]:
         chunker = Chunker(self._request_tokenizer, tokens=chunk_tokens, overlap=overlap_tokens)
-        document = read_document(name, data, {}, wanted=metadata)
+        check_size(len(data))
+        document = divide(name, data, {}, chunker, wanted=metadata, non_filterable=("text",))
+        chunks = [
+            {
+                "text": (text := of_chunk.pop("text")),
+                "headings": of_chunk.get("headings", ""),
+                "tokens": len(self._request_tokenizer.tokenizer.encode(text)),
+                "metadata": of_chunk,
+            }
+            for of_chunk in document.metadata.values()
+        ]
         return {
-            "title": document.title,
-            "metadata": document.metadata,
+            "title": chunks[0]["metadata"]["title"],
+            "chunks": chunks,
             "problems": document.problems,
-            "chunks": [
-                {
-                    "text": chunk.text,
-                    "headings": chunk.headings,
-                    "tokens": chunk.tokens,
-                    "metadata": {**chunk.metadata},
-                }
-                for chunk in chunker.chunks(document.blocks)
-            ],
+            "counts": document.counts._asdict(),
         }
 
     @cached_property

@@ -15,7 +15,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import EntryMetadata
 from embedder.core.sparse import SparseEncoder
-from embedding_client.errors import counted
+from embedding_client.document_summary import DocumentSummary
 from jobs.documents.chunking import Chunker
 from jobs.documents.chunks import read_chunks
 from jobs.documents.document import RefusedDocumentError
@@ -51,7 +51,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
     source = open_folder(folder)
     texts: list[str] = []
     about: list[EntryMetadata] = []
-    documents = 0
+    summary = DocumentSummary()
     for file in source.files():
         if is_hidden(file.key):
             continue
@@ -60,11 +60,10 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
                 source, file.key, file.size, chunker, wanted=metadata, non_filterable=("text",)
             )
         except RefusedDocumentError as error:
-            print(f"not in the index: {file.key}: {error}")
+            print(summary.refuse(file.key, str(error)))
             continue
-        documents += 1
-        for problem in read.problems:
-            print(f"not all of it is in the index: {file.key}: {problem}")
+        for line in summary.add(file.key, read.counts._asdict(), read.problems):
+            print(line)
         texts += [metadata.pop("text") for metadata in read.metadata.values()]
         about += [EntryMetadata(name, metadata) for name, metadata in read.metadata.items()]
     with closing(EmbeddedRowsCache(output.with_name(f"{output.name}.vectors"))) as cache:
@@ -78,7 +77,7 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
             bm25=not has_encoder,
             progress=True,
         )
-    print(f"{counted(documents, 'document')}, {counted(len(texts), 'chunk')}")
+    print(*summary.lines(), sep="\n")
 
 
 if __name__ == "__main__":

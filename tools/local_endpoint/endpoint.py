@@ -221,8 +221,8 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
 
 def _too_large(limit: int) -> LambdaResponse:
     """Return Lambda's error for a request over a limit in bytes."""
-    most = f"smaller than {limit} bytes"
-    return _json(413, {"message": f"Request must be {most} for the InvokeFunction operation"})
+    allowed = f"smaller than {limit} bytes"
+    return _json(413, {"message": f"Request must be {allowed} for the InvokeFunction operation"})
 
 
 def _invoke(runtime: Runtime, event: bytes) -> LambdaResponse:

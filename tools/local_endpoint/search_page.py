@@ -140,9 +140,9 @@ class SearchPage:
                 for source, chunks in self._documents.items()
             ],
             "filters": {
-                key: sorted(found, key=lambda value: (str(type(value)), value))
-                for key, found in sorted(values.items())
-                if len(found) <= _MOST_VALUES
+                key: sorted(of_key, key=lambda value: (str(type(value)), value))
+                for key, of_key in sorted(values.items())
+                if len(of_key) <= _MOST_VALUES
             },
         }
 
@@ -150,15 +150,15 @@ class SearchPage:
         """Return the chunks of a document, in its order."""
         source = _DOCUMENT.check(parse_object(body))["source"]
         if source not in self._documents:
-            raise InvalidFieldError('"source" is not a document of the index.', field="source")
+            raise InvalidFieldError("The index has no document of this name.", field="source")
         return {"source": source, "chunks": self._documents[source]}
 
     @cached_property
     def _entries(self) -> list[_Fields]:
         """The entries of the index; those without metadata are as the function numbers them."""
         return [
-            entry if isinstance(entry, dict) else {"id": str(place), "text": entry, "metadata": {}}
-            for place, entry in enumerate(json.loads((self._index / "entries.json").read_bytes()))
+            entry if isinstance(entry, dict) else {"id": str(number), "text": entry, "metadata": {}}
+            for number, entry in enumerate(json.loads((self._index / "entries.json").read_bytes()))
         ]
 
     @cached_property

@@ -5,7 +5,7 @@ What cannot be read whole is refused by name.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -79,12 +79,32 @@ def read_chunks(
     What cannot be read, or be in the index, is a `RefusedDocumentError`. `wanted` are the metadata
     keys of the index; no query can filter by those of `non_filterable`.
     """
-    if size > _MAX_BYTES:
-        raise RefusedDocumentError(f"it has {size:,} bytes; up to {_MAX_BYTES:,} are allowed")
+    check_size(size)
     read = folder.read_object(key)
     if read is None:
         return DocumentChunks({})
-    document = read_document(key, read.data, read.attributes, wanted=wanted)
+    return divide(
+        key, read.data, read.attributes, chunker, wanted=wanted, non_filterable=non_filterable
+    )
+
+
+def check_size(size: int) -> None:
+    """Refuse an object of too many bytes."""
+    if size > _MAX_BYTES:
+        raise RefusedDocumentError(f"it has {size:,} bytes; up to {_MAX_BYTES:,} are allowed")
+
+
+def divide(
+    key: str,
+    data: bytes,
+    attributes: Mapping[str, str],
+    chunker: Chunker,
+    *,
+    wanted: Collection[str],
+    non_filterable: Collection[str],
+) -> DocumentChunks:
+    """Return the chunks of an object with this content; see `read_chunks`."""
+    document = read_document(key, data, attributes, wanted=wanted)
     chunks: dict[str, dict[str, Any]] = {}
     repeats: Counter[str] = Counter()
     counts = ChunkCounts()

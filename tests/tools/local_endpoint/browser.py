@@ -38,13 +38,15 @@ class Page:
     def open(self, url: str) -> None:
         """Load an address."""
         self._call("Page.navigate", url=url)
+        self.wait("document.readyState === 'complete'")
 
     def show(self, *, width: int, scheme: str = "light", height: int = 900) -> None:
         """Set the window's width, and the color scheme that the reader prefers."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", **size)
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        self._call("Emulation.setEmulatedMedia", features=[feature])
+        preferred = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in preferred.items()]
+        self._call("Emulation.setEmulatedMedia", features=features)
 
     def value(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript."""
@@ -105,8 +107,10 @@ def browser() -> Iterator[Page]:
     assert CHROMIUM is not None
     from_test, to_browser = os.pipe()
     from_browser, to_test = os.pipe()
-    with tempfile.TemporaryDirectory() as profile:
-        options = f"--headless=new --no-sandbox --disable-gpu --user-data-dir={profile}"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = (
+            f"--headless=new --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir={profile}"
+        )
         command = f'exec "$0" {options} --remote-debugging-pipe 3<&{from_test} 4>&{to_test}'
         with subprocess.Popen(
             ["bash", "-c", command, CHROMIUM],
@@ -122,4 +126,5 @@ def browser() -> Iterator[Page]:
                 try:
                     yield Page(requests, answers)
                 finally:
-                    process.kill()
+                    process.terminate()
+                    process.wait()

@@ -49,10 +49,12 @@ def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp
     index = documents_of(str(folder), models, metadata=["year"], cache=tmp_path)
     printed = capfd.readouterr()
     assert printed.out == ""
-    assert "not in the index: c.txt: byte 1 is not utf-8" in printed.err
-    assert "not in the index: d.png: the key must end with .txt" in printed.err
+    assert "refused: c.txt: byte 1 is not utf-8" in printed.err
+    assert "refused: d.png: the key must end with .txt" in printed.err
     assert "100%" in printed.err
-    assert printed.err.endswith("2 documents, 2 chunks\n")
+    summary = printed.err[printed.err.index("2 documents") :].splitlines()
+    assert summary[:2] == ["2 documents, 2 chunks of 2 to 3 tokens", "refused:"]
+    assert [line[:13] for line in summary[2:]] == ["     1 × byte", "     1 × the "]
     router = build_router(EmbedderSettings(artifact=models, index=index))
 
     def search(**body):

@@ -19,14 +19,24 @@ MARKUP = "<img src=x onerror=\"document.title='run'\"><script>document.title = '
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def built(root):
+    """Return the folders of three small models and of an index without documents."""
+    return write_together(root, ["parse a date", "hello"])
+
+
+@pytest.fixture(scope="module")
+def url(root, built):
     """Serve a folder of four documents; its address."""
-    root = tmp_path_factory.mktemp("page")
-    models, _ = write_together(root, ["hello"])
+    models, _ = built
     folder = root / "documents"
     (folder / "acme").mkdir(parents=True)
-    parts = "\n\n".join(f"## {number}\n\nparse a date {number}" for number in range(12))
-    (folder / "dates.md").write_text(f"---\nyear: 2024\n---\n# Dates\n\n{parts}")
+    sections = "\n\n".join(f"## {number}\n\nparse a date {number}" for number in range(12))
+    (folder / "dates.md").write_text(f"---\nyear: 2024\n---\n# Dates\n\n{sections}")
     (folder / "acme" / "markup.txt").write_text(MARKUP)
     (folder / "acme" / "words.md").write_text(f"---\nyear: 2020\n---\n# Words\n\n{'long' * 99}")
     (folder / "acme" / "arabic.md").write_text("# غلاية\n\nأزل الترسبات كل شهرين")
@@ -68,9 +78,9 @@ def test_the_page_finds_what_the_signed_api_does(ask, url, signed):
             url + "/search", body=httpx2.Request("POST", url, json=body).content, credentials=LOCAL
         )
     )
-    found = ask("/page/search", body).json()
-    assert [{**result} for result in found["results"]] == answer.json()["results"]
-    assert found["results"][0]["scores"].keys() == {"dense", "sparse", "fused", "rerank"}
+    page = ask("/page/search", body).json()
+    assert [{**result} for result in page["results"]] == answer.json()["results"]
+    assert page["results"][0]["scores"].keys() == {"dense", "sparse", "fused", "rerank"}
     about = ask("/page/about").json()
     assert about["modes"] == ["dense", "sparse", "hybrid"]
     assert (about["mode"], about["reranks"]) == ("hybrid", True)
@@ -83,6 +93,24 @@ def test_the_page_finds_what_the_signed_api_does(ask, url, signed):
     ]
     chunks = ask("/page/document", {"source": "dates.md"}).json()["chunks"]
     assert [chunk["text"] for chunk in chunks] == [f"parse a date {n}" for n in range(12)]
+
+
+def test_an_index_of_texts_has_no_documents(built):
+    """Its entries are found by their numbers."""
+    models, index = built
+    served, _ = endpoint(models, index=index)
+    with served:
+        origin = {"origin": served.url}
+        about = httpx2.post(f"{served.url}/page/about", headers=origin, json={}).json()
+        assert (about["chunks"], about["documents"], about["filters"]) == (2, [], {})
+        body = {"query": "parse", "top_k": 2}
+        answer = httpx2.post(f"{served.url}/page/search", headers=origin, json=body, timeout=60)
+        entries = {result["id"]: result for result in answer.json()["results"]}
+        assert {number: result["text"] for number, result in entries.items()} == {
+            "0": "parse a date",
+            "1": "hello",
+        }
+        assert entries["0"]["source"] is None
 
 
 def test_a_signed_request_is_the_functions(url, signed):
@@ -184,7 +212,9 @@ def test_the_page_says_what_it_has_not(url):
         page.wait("document.body.innerText.includes('Nothing found. Search without filters')")
         page.open(f"{url}/#document=missing.md")
         page.wait("document.getElementById('status').className === 'wrong'")
-        assert "not a document" in page.value("document.getElementById('status').textContent")
+        assert "no document of this name" in page.value(
+            "document.getElementById('status').textContent"
+        )
         page.value("window.fetch = () => Promise.reject(new TypeError())")
         page.press("/")
         page.write("date")
