@@ -94,6 +94,7 @@ class Outline:
             self.blocks.append(
                 Block(text.strip("\n"), names, self._section, opening=opening, closing=closing)
             )
+            check_blocks(self.blocks)
             self._empty = False
 
     def end_section(self) -> None:

@@ -25,7 +25,8 @@ _LINES = {
     "+++": re.compile(r"\s*(#.*)?|[ \t].*|[\"'\w.-]+[ \t]*=.*|[\[\]}].*"),
 }
 #: An entry whose value is meant as text, though YAML reads a mark in it.
-_UNQUOTED = re.compile(r"([\w.-]+:[ \t]+)([^\s\[{'\"|>&*!#].*?)(?:[ \t]+#.*|[ \t]*)")
+_UNQUOTED = re.compile(r"([\w.-]+:[ \t]+)([^\s\[{'\"|>&*!#].*)")
+_COMMENT = re.compile(r"[ \t]#")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,15})?")
 _TOML_KEY = re.compile(r"\s*\[*\s*[\"']?([\w-]+)")
 _TOML_LINE = re.compile(r" \(at line (\d+), column \d+\)")
@@ -112,7 +113,8 @@ def _read_yaml(lines: list[str]) -> list[_Entry]:
             entry = _UNQUOTED.fullmatch(lines[line]) if line < len(lines) else None
             if entry is None:
                 raise _BrokenError("YAML", error.problem or "it is cut", line + 2) from None
-            lines[line] = entry[1] + json.dumps(entry[2], ensure_ascii=False)
+            value = _COMMENT.split(entry[2])[0].rstrip()
+            lines[line] = entry[1] + json.dumps(value, ensure_ascii=False)
         except yaml.YAMLError:
             raise _BrokenError("YAML", "it has control characters", 2) from None
         except RecursionError:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from jobs.documents.document import Outline
 from jobs.documents.text import read_text
@@ -68,7 +68,10 @@ _LEAST_CONTENTS = 3
 def read_html(text: str, outline: Outline) -> None:
     """Add the title and the blocks of HTML to an outline."""
     reader = _Reader(outline)
-    root = LexborHTMLParser(text).root
+    try:
+        root = LexborHTMLParser(text).root
+    except SelectolaxError as error:  # no page is invalid for it
+        raise MemoryError from error
     if root is not None:
         _walk(root, reader.enter, reader.leave)
 

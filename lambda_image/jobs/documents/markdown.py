@@ -21,7 +21,7 @@ _OPENING = re.compile(
 )
 _CLOSING = re.compile("</([a-z]+)")
 #: Ids and classes at the end of a heading.
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
+_ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}]*\}\s*$")
 
 
 class _Parser(MarkdownIt):
@@ -74,7 +74,7 @@ def read_markdown(text: str, outline: Outline) -> None:
     for before, token in pairwise(tokens):
         if before.type == "heading_open" and token.children:
             last = token.children[-1]
-            last.content = _ATTRIBUTES.sub("", last.content)
+            last.content = _ATTRIBUTES.sub("", last.content).rstrip()
     _show_names_of_elements(tokens)
     read_html(_PARSER.renderer.render(tokens, _PARSER.options, {}), outline)
 

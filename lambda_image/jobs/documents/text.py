@@ -4,11 +4,14 @@ import re
 
 from jobs.documents.document import Outline
 
-#: Blank lines. The indentation of the next one belongs to the paragraph.
-_PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
+#: The indentation after them belongs to the paragraph.
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 def read_text(text: str, outline: Outline) -> None:
     """Add the paragraphs of plain text to an outline."""
-    for paragraph in _PARAGRAPH.split(text):
-        outline.add(paragraph)
+    start = 0
+    for blank in _BLANK_LINES.finditer(text):
+        outline.add(text[start : blank.start()])
+        start = blank.end()
+    outline.add(text[start:])
