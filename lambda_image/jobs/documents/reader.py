@@ -10,6 +10,14 @@ from jobs.documents.prose import read_html_document, read_markdown_document, rea
 from jobs.documents.tables import read_csv, read_json_lines, read_tsv
 
 _MAX_NAME = 256
+#: Formats that LibreOffice converts, and to which.
+_CONVERTED = {
+    **dict.fromkeys((".doc", ".odt", ".rtf"), "docx"),
+    **dict.fromkeys((".xls", ".ods"), "xlsx"),
+    **dict.fromkeys((".ppt", ".odp"), "pptx"),
+}
+#: The end of the keys of metadata of Bedrock Knowledge Bases, next to each document.
+_BEDROCK = ".metadata.json"
 #: Bytes of HTML or Markdown that are read in this process.
 _MAX_UNBOUNDED = 64 * 1024
 
@@ -24,8 +32,14 @@ def read_document(
     """
     read = _READERS.get(Path(key).suffix.lower())
     if read is None:
+        convert = _CONVERTED.get(Path(key).suffix.lower())
         raise RefusedDocumentError(
             f"the key must end with {', '.join(_READERS)}; found {Path(key).suffix or 'no suffix'}"
+            + (f", which `soffice --convert-to {convert}` converts" if convert else "")
+        )
+    if key.endswith(_BEDROCK):
+        raise RefusedDocumentError(
+            f"{_BEDROCK} has metadata for Bedrock, which are not read: those of the object are"
         )
     # S3 keeps the names in lower case.
     own = {name: scalar(attributes[name.lower()]) for name in wanted if name.lower() in attributes}

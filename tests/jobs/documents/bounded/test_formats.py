@@ -81,7 +81,10 @@ def workbook() -> bytes:
                 paragraph("Direct", '<outlineLvl val="0"/>'),
                 paragraph("Text", '<outlineLvl val="9"/>'),
             ],
-            [(("Install", "On Linux"), "apt & dpkg"), (("Direct",), "Text")],
+            [
+                (("The title", "Install", "On Linux"), "apt & dpkg"),
+                (("The title", "Direct"), "Text"),
+            ],
         ),
         (
             [
@@ -204,7 +207,11 @@ def test_a_title_of_docx_is_its_first_paragraph_of_that_style_or_its_property():
                     '</text></navLabel><content src="3.xhtml#a"/></navPoint></navMap></ncx>'
                 },
             ),
-            [(("One",), "first", {}), (("One",), "second", {}), (("Three",), "third", {})],
+            [
+                (("Book", "One"), "first", {}),
+                (("Book", "One"), "second", {}),
+                (("Book", "Three"), "third", {}),
+            ],
         ),
         (
             ".ipynb",
@@ -274,10 +281,10 @@ bro ken
                 ' "goods": [{"name": "Pen", "year": 2024, "sold": 0}, {"text": "Ink"}]}'
             ),
             [
-                ((), "title: Shop\nopen: true", {}),
-                (("at",), "town: Ulm\nno: 1", {}),
-                (("goods",), "name: Pen\nyear: 2024\nsold: 0", {"year": 2024}),
-                (("goods",), "Ink", {}),
+                (("Shop",), "title: Shop\nopen: true", {}),
+                (("Shop", "at"), "town: Ulm\nno: 1", {}),
+                (("Shop", "goods"), "name: Pen\nyear: 2024\nsold: 0", {"year": 2024}),
+                (("Shop", "goods"), "Ink", {}),
             ],
         ),
         (
@@ -289,7 +296,7 @@ bro ken
                 'Content-Type: text/csv\r\nContent-Disposition: attachment; filename="t"\r\n\r\n'
                 "1\r\n--b--\r\n"
             ),
-            [((), "From: Ada", {}), ((), "Hello\nthere", {})],
+            [(("Grüße",), "From: Ada", {}), (("Grüße",), "Hello\nthere", {})],
         ),
     ],
 )
