@@ -43,7 +43,8 @@ def chunk(args: argparse.Namespace) -> int:
             _show(name, document, as_json=args.json)
             for line in summary.add(name, document["counts"], document["problems"]):
                 print_error(line)
-    for line in summary.lines():
+    # That one file cannot be read is said above.
+    for line in summary.lines() if summary.documents or summary.refused > 1 else ():
         print_error(line)
     if not summary.refused:
         return 0

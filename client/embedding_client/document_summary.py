@@ -44,7 +44,8 @@ class DocumentSummary:
         """Yield the summary."""
         chunks = counted(self._sums["chunks"], "chunk")
         if self._shortest is not None:
-            chunks += f" of {self._shortest:,} to {counted(self._longest, 'token')}"
+            shortest = f"{self._shortest:,} to " if self._shortest < self._longest else ""
+            chunks += f" of {shortest}{counted(self._longest, 'token')}"
         yield f"{counted(self.documents, 'document')}, {chunks}"
         if self._sums["cut"]:
             yield f"{counted(self._sums['cut'], 'block')} cut: longer than a chunk"

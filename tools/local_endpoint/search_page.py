@@ -28,8 +28,8 @@ from tools.local_endpoint.signature import SignedRequest
 _PREFIX = "/page/"
 _HOSTS = ("127.0.0.1", "localhost")
 _FILE = Path(__file__).with_name("search_page.html")
-#: The metadata that the page shows of its own accord, and the most values that it lists of a key.
-_OWN = {"document", "title", "headings", "text"}
+#: Metadata that no one filters by, and the most values that the page lists of a key.
+_OWN = {"document", "title", "headings", "page", "text"}
 _MOST_VALUES = 40
 _DOCUMENT = Object((Field("source", String(), "The document's key.", required=True),))
 _HEADERS = {
