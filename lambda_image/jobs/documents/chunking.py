@@ -52,6 +52,8 @@ class _Group(NamedTuple):
     #: The weight of both.
     weight: int = 0
     is_cut: bool = False
+    #: Short paragraphs before the one that is cut.
+    introduction: str = ""
 
     def enclosed(self, text: str) -> str:
         """Return a text between the opening and the closing."""
@@ -114,7 +116,7 @@ class Chunker:
         """Yield the chunks of a document, in its order.
 
         A change moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
-        shares none with others.
+        shares its first one with an introduction that fits an overlap, and none with others.
         """
         unknown = self._tokenizer.unknown
         above: tuple[str, ...] = ()
@@ -196,10 +198,13 @@ class _Packer:
             text, opening, closing = (_stripped(text) for text in block[:1] + block[-2:])
             weight = self._weight(text)
             if weight > self._tokens:
-                if shared:
+                introduction = ""
+                if sum(unit.weight for unit in shared) <= self._overlap:
+                    introduction = _joined(shared)
+                else:
                     yield _Group(shared)
-                    shared = []
-                yield self._cut(text, opening, closing)
+                shared = []
+                yield self._cut(text, opening, closing)._replace(introduction=introduction)
             elif text:
                 shared.append(_Unit(text, weight, "\n\n", not (opening or closing)))
         if shared:
@@ -208,20 +213,25 @@ class _Packer:
     def packed(self, group: _Group) -> Iterator[tuple[str, list[int]]]:
         """Yield the texts of the chunks of a group, and their tokens."""
         room = self._tokens - self._overlap - group.weight
-        pending, overlap = deque(_parts(group.units, room)), ""
+        pending = deque(_parts(group.units, room))
+        introduction, overlap = group.introduction, ""
         while pending:
             units = pending.popleft()
             text = _joined(units)
             candidates = [group.enclosed(text)]
-            if overlap:
+            if introduction:  # in the place of an overlap
+                candidates.insert(0, f"{introduction}\n\n{candidates[0]}")
+            elif overlap:
                 candidates.insert(0, group.enclosed(overlap + units[0].joint + text))
             if len(units) == 1:
                 candidates.append(text)
             for candidate in candidates:
                 ids = self._encode(candidate)
                 if len(candidate) < 2 or self._fits(candidate, ids):
+                    if introduction and candidate is not candidates[0]:
+                        yield introduction, self._encode(introduction)
                     yield candidate, ids
-                    overlap = self._tail(units)
+                    introduction, overlap = "", self._tail(units)
                     break
             else:
                 # The whole has more tokens than its parts together.
@@ -318,7 +328,8 @@ def _divided(end: re.Pattern[str], text: str, joint: str) -> Iterator[tuple[str,
 
 
 def _joined(units: list[_Unit]) -> str:
-    return units[0].text + "".join(unit.joint + unit.text for unit in units[1:])
+    text = "".join(unit.joint + unit.text for unit in units)
+    return text[len(units[0].joint) :] if units else ""
 
 
 def _parts(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:

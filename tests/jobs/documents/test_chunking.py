@@ -180,3 +180,13 @@ def test_each_piece_of_a_block_has_its_lines(text, lines, tokens, chunks):
     made = list(chunker.chunks([Block("before"), Block(text, **lines), Block("after")]))
     assert [chunk.text for chunk in made] == ["before", *chunks, "after"]
     assert [chunk.piece for chunk in made] == [0, *range(1, len(chunks) + 1), 0]
+
+
+@pytest.mark.parametrize(("words", "chunks"), [(4, 0), (5, 1)])
+def test_a_short_introduction_begins_the_chunk_that_it_introduces(words, chunks):
+    """Alone, it would answer nothing; it has the place of an overlap."""
+    introduction, rows = " ".join("abcde"[:words]), "\n".join(f"row {n}" for n in range(20))
+    made = list(make_chunker(4, 16).chunks([Block(introduction), Block(rows)]))
+    assert made[chunks].text.endswith("row 0\nrow 1\nrow 2")
+    assert made[0].text.startswith(introduction)
+    assert [chunk.text for chunk in made].count(introduction) == chunks
