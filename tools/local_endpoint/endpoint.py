@@ -146,7 +146,7 @@ class LocalFunctionUrl:
     ) -> None:
         """Answer a request: the ASGI application."""
         request_id, began = str(uuid.uuid4()), time.perf_counter()
-        is_chunked = self._chunks is not None and scope["path"] == chunk_route.PATH
+        is_chunked = self._chunks is not None and scope["path"].rstrip("/") == chunk_route.PATH
         limit = chunk_route.MAX_BYTES if is_chunked else PAYLOAD_LIMIT
         body, size = bytearray(), 0
         while True:
@@ -192,7 +192,8 @@ class LocalFunctionUrl:
             access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
             return _json(403, error.body, {"x-amzn-errortype": error.error_type})
-        if self._chunks is not None and request.target == chunk_route.PATH:
+        path = request.target.partition("?")[0].rstrip("/")
+        if self._chunks is not None and path == chunk_route.PATH:
             return self._chunks.respond(request.method, request.body, request_id)
         return self._invoked(request, access_key, source_ip, request_id)
 

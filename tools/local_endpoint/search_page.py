@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from embedder.core.errors import AnswerableError, CallerError, InvalidFieldError, UnknownPathError
 from embedder.http.apis.native import Native
@@ -26,7 +25,7 @@ from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.signature import SignedRequest
 
 _PREFIX = "/page/"
-_HOSTS = ("127.0.0.1", "localhost")
+_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?")
 _FILE = Path(__file__).with_name("search_page.html")
 #: Metadata that no one filters by, and the most values that the page lists of a key.
 _OWN = {"document", "title", "headings", "page", "text"}
@@ -78,8 +77,8 @@ class SearchPage:
 
     def _respond(self, request: SignedRequest) -> LambdaResponse:
         host = request.headers.get("host", "")
-        if urlsplit(f"//{host}").hostname not in _HOSTS:
-            raise CallerError(f"The page is served to {' and '.join(_HOSTS)}; found another host.")
+        if not _HOST.fullmatch(host):
+            raise CallerError("The page is served to 127.0.0.1 and localhost; found another host.")
         if request.target.partition("?")[0] == "/":
             return self._html
         if request.method != "POST" or request.headers.get("origin") != f"http://{host}":

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from embedder.http.apis.tei import Tei
 from embedder.http.http_types import Request
 from embedder.http.router import ROUTES, Router
 from tests.embedder.small_model import router_of
+from tools.local_endpoint import chunk_route
+from tools.local_endpoint.chunk_route import ChunkRoute
 
 TEXT = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n```json\n(.*?)```", TEXT, re.DOTALL)
@@ -29,6 +32,19 @@ ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open
 def router(minilm_artifact: Artifact) -> Router:
     """Return a router with the model of the examples and a small index."""
     return router_of(Engine.load(minilm_artifact), ENTRIES)
+
+
+@pytest.fixture(scope="module")
+def answered(router: Router, minilm_artifact: Artifact) -> Callable[[str, bytes], bytes]:
+    """Return what answers a path as `scripts/serve` does, and a body unless it is empty."""
+    chunks = ChunkRoute(Path(minilm_artifact.folder))
+
+    def answer(path: str, body: bytes) -> bytes:
+        if path == chunk_route.PATH:
+            return chunks.respond("POST", body, "request-1").body
+        return router.handle(Request("POST" if body else "GET", path, body=body)).body
+
+    return answer
 
 
 def same(shown: Any, answer: Any) -> bool:
@@ -42,7 +58,7 @@ def same(shown: Any, answer: Any) -> bool:
                 and all(same(value, answer[key]) for key, value in shown.items())
             )
         case list():
-            is_cut = shown[-1] == "…"
+            is_cut = shown[-1:] == ["…"]
             items = shown[:-1] if is_cut else shown
             return (
                 isinstance(answer, list)
@@ -61,16 +77,16 @@ def same(shown: Any, answer: Any) -> bool:
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_an_example_answers_what_it_shows(router, command, shown):
-    """The router's response to the command's request matches the example."""
+def test_an_example_answers_what_it_shows(answered, command, shown):
+    """The response to the command's request matches the example."""
     words = shlex.split(command)
     (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
     path = url.removeprefix("http://127.0.0.1:9000")
-    answer = router.handle(Request("POST" if body else "GET", path, body=body))
+    answer = answered(path, body)
     # An unquoted `…` represents omitted items and is not valid JSON, so it is quoted first.
     expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
-    assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
+    assert same(expected, orjson.loads(answer)), answer[:1000]
 
 
 def test_the_table_of_paths_is_the_codes():

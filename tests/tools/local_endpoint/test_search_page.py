@@ -127,6 +127,7 @@ def test_a_signed_request_is_the_functions(url, signed):
         ("/", "GET", {"host": "evil.example"}, 403),
         ("/", "GET", {"host": "127.0.0.1.evil.example:9000"}, 403),
         ("/", "GET", {"host": "127.0.0.1@evil.example"}, 403),
+        ("/", "GET", {"host": "["}, 403),
         ("/", "POST", {}, 403),
         ("/health", "GET", {}, 403),
         ("/page/about", "POST", {}, 200),
