@@ -12,14 +12,15 @@ from jobs.documents.html import read_html
 
 _MAX_LEVELS = 100
 _FOOTNOTE = re.compile(r"\[\^[^\]\n]+\]:")
-#: The begin of an element that hides the rest of a document without its end. Prose that mentions
-#: `<title>` has no end.
+#: The begin of an element that needs an end. Without one, `<title>` hides the rest of a document,
+#: and `npm install <name>` means a name.
 _OPENING = re.compile(
-    r"<(iframe|nav|noembed|noframes|noscript|plaintext|script|select|style|svg|template|textarea|"
-    r"title|xmp)(?=[\s/>])",
+    r"<(?!(?:a|area|base|body|br|center|col|dd|div|dt|embed|font|head|hr|html|img|input|li|link|"
+    r"meta|option|p|param|rp|rt|source|tbody|td|tfoot|th|thead|tr|track|wbr)[\s/>])"
+    r"([a-z][\w.:-]*)(?=[\s/>])(?![^<>]*/>)",
     re.IGNORECASE,
 )
-_CLOSING = re.compile("</([a-z]+)")
+_CLOSING = re.compile(r"</([a-z][\w.:-]*)")
 #: Ids and classes at the end of a heading.
 _ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}]*\}\s*$")
 

@@ -31,6 +31,10 @@ def read(markdown: str) -> Outline:
             ["Text[^1] and[^a]", "[^1]: Word", "[^a]: two lines"],
         ),
         (
+            "npm install <name> [-o <output file>], Vec<T>, <X-Card a=b>in</X-Card> <Tab to='x'/>",
+            ["npm install <name> [-o <output file>], Vec<T>, in"],
+        ),
+        (
             "The <title> of a <nav>, a <script>\n\n<select> is last.",
             ["The <title> of a <nav>, a <script>", "<select> is last."],
         ),
