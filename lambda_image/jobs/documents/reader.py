@@ -32,10 +32,13 @@ def read_document(
     """
     read = _READERS.get(Path(key).suffix.lower())
     if read is None:
-        convert = _CONVERTED.get(Path(key).suffix.lower())
+        suffix = Path(key).suffix.lower()
+        if suffix in _CONVERTED:
+            raise RefusedDocumentError(
+                f"{suffix} is not read; `soffice --convert-to {_CONVERTED[suffix]}` converts it"
+            )
         raise RefusedDocumentError(
-            f"the key must end with {', '.join(_READERS)}; found {Path(key).suffix or 'no suffix'}"
-            + (f", which `soffice --convert-to {convert}` converts" if convert else "")
+            f"the key must end with {', '.join(_READERS)}; found {suffix or 'no suffix'}"
         )
     if key.endswith(_BEDROCK):
         raise RefusedDocumentError(

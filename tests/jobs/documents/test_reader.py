@@ -21,7 +21,7 @@ def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "t
     [
         ("a.png", b"x", "the key must end with .txt, .md"),
         ("a", b"x", "found no suffix"),
-        ("a.xls", b"x", "found .xls, which `soffice --convert-to xlsx` converts"),
+        ("a.xls", b"x", ".xls is not read; `soffice --convert-to xlsx` converts it"),
         ("a.pdf.metadata.json", b"{}", "has metadata for Bedrock, which are not read"),
         ("a.txt", b"", "it has no text"),
         ("a.txt", b"a\xe9", "byte 1 is not utf-8 (0xe9); another encoding needs a charset in the"),

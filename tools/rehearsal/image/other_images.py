@@ -232,7 +232,7 @@ def batch_image(root: Path, environment: str, output: Path) -> Target:
         asset=asset,
         variables=function_variables(function["Properties"]),
         command=(contract().handlers["embed"],),
-        most_bytes=240_000_000,
+        most_bytes=215_000_000,
         check=_check_job,
     )
 

@@ -49,22 +49,16 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _json(document: Document) -> bytes:
-    blocks = [
-        block._replace(text=_unicode(block.text), headings=tuple(map(_unicode, block.headings)))
-        for block in document.blocks
-    ]
-    return orjson.dumps(
-        document._replace(title=_unicode(document.title), blocks=blocks), default=_plain
-    )
+    return orjson.dumps(_unicode(document))
 
 
-def _unicode(text: str) -> str:
-    """Replace lone surrogates, which a broken font gives."""
-    return text.encode(errors="replace").decode()
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else tuple(value)
+def _unicode(value: Any) -> Any:
+    """Replace lone surrogates, which a broken font or a mail has, in the types of a document."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {name: _unicode(item) for name, item in value.items()}
+    return list(map(_unicode, value)) if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":
