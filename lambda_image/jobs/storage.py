@@ -12,6 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,7 +224,8 @@ class S3Folder(Folder):
         self._bucket, _, folder = self.name.removeprefix("s3://").partition("/")
         self._prefix = f"{folder}/" if folder else ""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        self._client = _connect(region, os.environ.get("AWS_ENDPOINT_URL"))
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        self._client = _connect(region, endpoint)
 
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
         """See `Folder`."""
@@ -437,7 +440,21 @@ def _connect(region: str | None, endpoint: str | None) -> Any:
 
 def _attributes(head: Mapping[str, Any]) -> dict[str, str]:
     """Return user metadata and content type of an answer of S3."""
-    return {**head["Metadata"], "Content-Type": head.get("ContentType", "")}
+    texts = {name: _text(value) for name, value in head["Metadata"].items()}
+    return {**texts, "Content-Type": head.get("ContentType", "")}
+
+
+def _text(value: str) -> str:
+    """Return a value of user metadata: S3 encodes what is not ASCII, by RFC 2047.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html
+    """
+    if "=?" not in value:
+        return value
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, UnicodeError):  # no such text after all
+        return value
 
 
 def _is_marker(key: str, size: int) -> bool:

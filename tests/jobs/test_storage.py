@@ -90,6 +90,25 @@ def test_a_listing_has_more_keys_than_one_answer_of_s3(s3):
     assert [file.key for file in S3Folder("s3://bucket").files()] == keys
 
 
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ("plain  text", "plain  text"),
+        ("=?UTF-8?B?TcO8bGxlcg==?=", "M\u00fcller"),
+        ("=?UTF-8?Q?caf=C3=A9_?= =?UTF-8?B?8J+YgA==?=", "caf\u00e9 \U0001f600"),
+        *(
+            (value, value)
+            for value in ("a=?b", "=?x?B?TQ==?=", "=?UTF-8?B?/w==?=", "=?UTF-8?B?a?=")
+        ),
+    ],
+)
+def test_user_metadata_is_any_text(s3, sent, text):
+    """S3 sends what is not ASCII as RFC 2047 encodes it; anything else stays as it is."""
+    s3.objects["bucket/a"] = b"x"
+    s3.attributes["bucket/a"] = {"x-amz-meta-author": sent}
+    assert S3Folder("s3://bucket").read_object("a").attributes["author"] == text
+
+
 def test_a_write_of_equal_content_and_other_metadata_is_another_version(s3):
     """Also in the second of the write before, which the time of S3 does not tell apart."""
     s3.objects["bucket/a"] = b"x"

@@ -312,13 +312,13 @@ def _match(vector: Mapping[str, Any]) -> IndexMatch:
 
 def _fused_match(vector: Mapping[str, Any]) -> IndexMatch:
     """Return an entry of a hybrid search: with a score of each search that found it."""
-    found = vector["scores"]
+    stages = vector["scores"]
     scores: dict[str, float] = {}
-    if "vectorDistance" in found:
-        scores["dense"] = 1.0 - float(found["vectorDistance"])
-    for score in found.get("bm25Scores", ()):
+    if "vectorDistance" in stages:
+        scores["dense"] = 1.0 - float(stages["vectorDistance"])
+    for score in stages.get("bm25Scores", ()):
         scores["sparse"] = float(score["score"])
-    scores["fused"] = float(found["fused"])
+    scores["fused"] = float(stages["fused"])
     match = _match({**vector, "distance": 0.0})
     return match._replace(score=scores["fused"], scores=scores)
 

@@ -100,8 +100,8 @@ def folder_values(key: str, job: Job) -> dict[str, str | None]:
 
 def columns_of(key: str, job: Job) -> list[str]:
     """Return the names of the columns that a file of a job must have."""
-    given = folder_values(key, job).keys() - {job.text, job.query, job.id}
-    return [name for name in job.columns if name not in given]
+    folder_names = folder_values(key, job).keys() - {job.text, job.query, job.id}
+    return [name for name in job.columns if name not in folder_names]
 
 
 def is_compressed(key: str) -> bool:

@@ -301,9 +301,11 @@ def _length(folder: Folder, file: StoredFile) -> int:
 
 
 def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
-    wanted = columns_of(file.key, job)
-    columns = [name for name in names if name in wanted]
-    problems = [header_problem(columns), *(column_problem(names, name) for name in wanted)]
+    columns = columns_of(file.key, job)
+    problems = [
+        header_problem([name for name in names if name in columns]),
+        *(column_problem(names, name) for name in columns),
+    ]
     if problem := next(filter(None, problems), None):
         raise BatchError(f"{file.key} {problem}.")
 

@@ -119,20 +119,19 @@ def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router):
 
 
 def search(router: Router, status: int = 200, **body: Any) -> Any:
-    asked = {"query": "entry 7", "mode": "hybrid", **body}
-    return read(post(router, "/search", asked), status)
+    return read(post(router, "/search", {"query": "entry 7", "mode": "hybrid", **body}), status)
 
 
 def test_s3_vectors_fuses_the_searches_of_mode_hybrid(router, loaded, s3_vectors):
     """In one request, with the scores of the searches that found an entry; dense is the default."""
     loaded.text_search["text"] = "ACTIVE"
-    first, *others = search(router, top_k=5)["results"]
-    assert (first["id"], first["ranks"]) == ("id-7", {})
-    assert [*first["scores"]] == ["dense", "sparse", "fused"]
-    assert first["scores"]["dense"] == pytest.approx(1, abs=1e-6)
-    assert first["score"] == first["scores"]["fused"] == pytest.approx(2 / 61)
-    assert all(other["score"] < first["score"] for other in others)
-    (query,) = (asked for name, asked in s3_vectors.calls if name == "QueryVectors")
+    best, *rest = search(router, top_k=5)["results"]
+    assert (best["id"], best["ranks"]) == ("id-7", {})
+    assert [*best["scores"]] == ["dense", "sparse", "fused"]
+    assert best["scores"]["dense"] == pytest.approx(1, abs=1e-6)
+    assert best["score"] == best["scores"]["fused"] == pytest.approx(2 / 61)
+    assert all(result["score"] < best["score"] for result in rest)
+    (query,) = (request for name, request in s3_vectors.calls if name == "QueryVectors")
     assert query["queryTexts"] == [{"metadataKey": "text", "text": "entry 7"}]
     assert len(query["queryVector"]["float32"]) == 32
     for mode in ({}, {"mode": "dense"}):
