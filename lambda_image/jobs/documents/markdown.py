@@ -74,8 +74,8 @@ def read_markdown(text: str, outline: Outline) -> None:
         raise RefusedDocumentError(f"its lists and quotations have more than {_MAX_LEVELS} levels")
     for before, token in pairwise(tokens):
         if before.type == "heading_open" and token.children:
-            last = token.children[-1]
-            last.content = _ATTRIBUTES.sub("", last.content).rstrip()
+            ending = token.children[-1]
+            ending.content = _ATTRIBUTES.sub("", ending.content).rstrip()
     _show_names_of_elements(tokens)
     read_html(_PARSER.renderer.render(tokens, _PARSER.options, {}), outline)
 

@@ -128,11 +128,11 @@ def test_any_text_is_read_or_refused(inner, mark):
     """As metadata, or with all its characters."""
     text = f"{mark}\n{inner}\n{mark}\nwords"
     try:
-        values, rest = split(text)
+        values, body = split(text)
     except RefusedDocumentError:
         return
-    assert rest.endswith("words")
-    assert rest == text or values.keys() <= {*WANTED, "title"}
+    assert body.endswith("words")
+    assert body == text or values.keys() <= {*WANTED, "title"}
 
 
 def test_the_time_of_front_matter_is_bounded():

@@ -7,6 +7,7 @@ import pytest
 from jobs.documents.chunking import Chunker
 from jobs.documents.chunks import read_chunks
 from jobs.documents.document import RefusedDocumentError
+from jobs.documents.prose import read_html_document
 from jobs.documents.reader import read_document
 from jobs.storage import DiskFolder, open_folder
 
@@ -39,16 +40,25 @@ def test_html_declares_its_encoding():
     html = "<meta charset=cp1251><title>Привет,\u00ad\u200b мир</title><p>да".encode(
         "cp1251", "ignore"
     )
-    found = read("a.html", html)
-    assert (found.title, found.blocks[0].text) == ("Привет, мир", "да")
+    document = read("a.html", html)
+    assert (document.title, document.blocks[0].text) == ("Привет, мир", "да")
     assert read("a.html", html, "text/html; charset=latin1").title == "Ïðèâåò, ìèð"
+
+
+def test_a_large_page_is_read_as_a_small_one():
+    """Though in a process with limits."""
+    html = "<title>T</title><h1>A</h1><pre><code>x</code></pre><table><th>b<tr><td>c</table>" * 1000
+    titled = read("a.html", html).blocks
+    untitled = read_html_document(html.encode(), "", ()).blocks
+    assert titled == [block._replace(headings=("T", *block.headings)) for block in untitled]
+    assert [block.opening for block in titled[-2:]] == ["```", "b"]
 
 
 def test_front_matter_is_metadata_and_no_text():
     """Its title is that of the document, and other keys are left out."""
-    found = read("a.md", "+++\ntitle = 'T'\nother = 1\nyear = 2.5\n+++\n# H\nwords")
-    assert (found.title, found.metadata) == ("T", {"year": 2.5})
-    assert [block.text for block in found.blocks] == ["words"]
+    document = read("a.md", "+++\ntitle = 'T'\nother = 1\nyear = 2.5\n+++\n# H\nwords")
+    assert (document.title, document.metadata) == ("T", {"year": 2.5})
+    assert [block.text for block in document.blocks] == ["words"]
 
 
 @pytest.mark.parametrize(
