@@ -16,7 +16,7 @@ NAMES = """
     ServiceError SigV4Auth SparseVector TextSource ThrottledError UnreachableError VectorIndex
     VectorSpaceError embed_file ingest_status invocation_event
 """
-MODULES = "cli doctor errors langchain llamaindex models progress rows"
+MODULES = "cli doctor document_summary errors langchain llamaindex models progress rows"
 
 
 def test_the_public_names():
