@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from embedding_client.errors import counted
 
-#: Numbers of a sentence, which are of one document.
-_NUMBER = re.compile(r"(?<![\w-])(?:0x[0-9a-f]+|\d+(?:[.,]\d+)*)")
+#: Lists of numbers, and names in quotes, of a sentence: they are of one document.
+_NUMBER = r"(?:0x[0-9a-f]+|\d+(?:[.,]\d+)*)"
+_OWN = re.compile(rf"(?<![\w-]){_NUMBER}(?:(?:, | and | to ){_NUMBER})*|(?<=\s')[^']+(?=')")
 #: The share of unknown tokens from which a model does not know the language.
 _MANY_UNKNOWN = 0.1
 
@@ -27,7 +28,7 @@ class DocumentSummary:
     def refuse(self, name: str, reason: str) -> str:
         """Count a document that cannot be read; return the line that names it."""
         self.refused += 1
-        self._reasons[_NUMBER.sub("…", reason)] += 1
+        self._reasons[_OWN.sub("…", reason)] += 1
         return f"refused: {name}: {reason}"
 
     def add(self, name: str, counts: Mapping[str, int], problems: Iterable[str]) -> Iterator[str]:
@@ -37,7 +38,7 @@ class DocumentSummary:
         self._longest = max(self._longest, counts["longest"])
         self._shortest = min(counts["shortest"], self._shortest or counts["shortest"])
         for problem in problems:
-            self._problems[_NUMBER.sub("…", problem)] += 1
+            self._problems[_OWN.sub("…", problem)] += 1
             yield f"problem: {name}: {problem}"
 
     def lines(self) -> Iterator[str]:

@@ -123,12 +123,14 @@ def test_a_summary_counts_equal_sentences_together():
     assert [*summary.add("a.csv", COUNTS | {"cut": 2, "unknown": 1}, ["line 3 is broken"])] == [
         "problem: a.csv: line 3 is broken"
     ]
-    assert [*summary.add("b.csv", COUNTS | {"longest": 64, "shortest": 1}, [])] == []
+    pages = [f"pages {pages} have no text layer" for pages in ("2 to 9 and 12", "1, 3 and 4")]
+    assert len([*summary.add("b.pdf", COUNTS | {"longest": 64, "shortest": 1}, pages)]) == 2
     assert [*summary.lines()] == [
         "2 documents, 4 chunks of 1 to 64 tokens",
         "2 blocks cut: longer than a chunk",
         "6.2% of the tokens are unknown to the model",
         "problems:",
+        "     2 × pages … have no text layer",
         "     1 × line … is broken",
         "refused:",
         "     3 × byte … is not utf-8",
