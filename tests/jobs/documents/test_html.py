@@ -1,6 +1,11 @@
 """HTML to blocks: what a browser shows, without navigation."""
 
+import re
+from itertools import count
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobs.documents.document import Block, Outline
 from jobs.documents.html import read_html
@@ -172,3 +177,28 @@ def test_a_page_may_be_deeper_than_a_stack():
     """The innermost text is read."""
     html = "<div>" * 5000 + "<ul><li>" * 500 + "deep"
     assert read(html).blocks[-1].text.split() == ["-"] * 8 + ["deep"]
+
+
+TAGS = re.findall(
+    r"\S+",
+    "a b blockquote br caption code dd div dl dt h1 h2 li ol p pre q rt sup table td th "
+    "thead tr ul x-y",
+)
+PAGES = st.recursive(
+    st.just("WORD "),
+    lambda inner: st.tuples(st.sampled_from(TAGS), st.lists(inner, max_size=4)).map(
+        lambda element: f"<{element[0]}>{''.join(element[1])}</{element[0]}>"
+    ),
+    max_leaves=25,
+)
+
+
+@given(PAGES)
+def test_no_word_is_lost(page):
+    """In any nesting of lists, tables, code and headings; a heading may be above many blocks."""
+    numbers = count()
+    html = re.sub("WORD", lambda _: f"w{next(numbers)}", page)
+    blocks = read(html).blocks
+    words = re.findall(r"w\d+", " ".join(block.text for block in blocks))
+    headings = [name for block in blocks for name in block.headings]
+    assert {*words, *re.findall(r"w\d+", " ".join(headings))} == {*re.findall(r"w\d+", html)}
