@@ -24,9 +24,9 @@ _BULLETS = {"bullet", "none"}
 
 
 class _Style(NamedTuple):
-    #: In English, whatever Word's language is.
+    #: Its name in English, whatever Word's language is.
     name: str
-    #: Of its headings, from 1; 0 for text.
+    #: The level of its headings, from 1; 0 for text.
     level: int
     #: The list of its paragraphs.
     list_id: str | None

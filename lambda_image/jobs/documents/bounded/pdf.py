@@ -130,17 +130,17 @@ def _joining(text: str) -> Callable[[re.Match[str]], str]:
     words = set(map(str.lower, _WORD.findall(_DIVIDED.sub(" ", text))))
 
     def join(divided: re.Match[str]) -> str:
-        first, second = divided.groups()
-        whole, compound = first + second, f"{first}-{second}"
-        if whole.lower() in words:
-            return whole
+        beginning, ending = divided.groups()
+        joined, compound = beginning + ending, f"{beginning}-{ending}"
+        if joined.lower() in words:
+            return joined
         is_compound = (
             compound.lower() in words
-            or len(first) == 1
-            or (second[0].isupper() and not whole.isupper())
-            or (len(second) > 2 and {first.lower(), second.lower()} <= words)
+            or len(beginning) == 1
+            or (ending[0].isupper() and not joined.isupper())
+            or (len(ending) > 2 and {beginning.lower(), ending.lower()} <= words)
         )
-        return compound if is_compound else whole
+        return compound if is_compound else joined
 
     return join
 
@@ -151,8 +151,8 @@ def _bookmarks(pdf: pypdfium2.PdfDocument) -> dict[int, list[tuple[int, str]]]:
     for bookmark in pdf.get_toc():
         target = bookmark.get_dest()
         page = target.get_index() if target else None
-        if page is not None:
-            title = " ".join(bookmark.get_title().split())
+        title = " ".join(bookmark.get_title().split())
+        if page is not None and title:
             bookmarks[page].append((bookmark.level + 1, title))
     return bookmarks
 
@@ -160,17 +160,18 @@ def _bookmarks(pdf: pypdfium2.PdfDocument) -> dict[int, list[tuple[int, str]]]:
 def _pages(texts: list[str], bookmarks: dict[int, list[tuple[int, str]]]) -> Iterator[list[Block]]:
     """Yield the paragraphs of each page, below the bookmarks that begin there or earlier.
 
-    A bookmark begins at the line with its title, else where the one before it does.
+    A bookmark begins at the line with its title, which may have a number before it, else where the
+    one before it does.
     """
     outline = Outline()
     for index, text in enumerate(texts):
-        first, rest = len(outline.blocks), text
+        count, below = len(outline.blocks), text
         for level, title in bookmarks.get(index, []):
             words = r"\s+".join(map(re.escape, title.split()))
-            line = re.search(rf"^.{{0,12}}{words}.?$", rest, re.MULTILINE)
+            line = re.search(rf"^.{{0,12}}{words}.?$", below, re.MULTILINE)
             if line:
-                read_text(rest[: line.start()], outline)
-                rest = rest[line.end() :]
-            outline.begin(level, title)
-        read_text(rest, outline)
-        yield outline.blocks[first:]
+                read_text(below[: line.start()], outline)
+                below = below[line.end() :]
+            outline.begin(level, line[0] if line else title)
+        read_text(below, outline)
+        yield outline.blocks[count:]

@@ -41,16 +41,17 @@ def test_a_bookmark_is_a_heading_and_a_page_is_metadata():
     """A section begins at the line that has the bookmark's title, and ends with its page too."""
     outline = (
         b"3 0 obj<</Type/Outlines/First 4 0 R/Last 4 0 R>>endobj\n"
-        b"4 0 obj<</Title(Install)/Parent 3 0 R/Dest[10 0 R/Fit]/First 5 0 R/Last 5 0 R>>endobj\n"
-        b"5 0 obj<</Title(On Linux)/Parent 4 0 R/Dest[10 0 R/Fit]>>endobj\n"
+        b"4 0 obj<</Title(Install)/Parent 3 0 R/Dest[10 0 R/Fit]/First 5 0 R/Last 6 0 R>>endobj\n"
+        b"5 0 obj<</Title(On Linux)/Parent 4 0 R/Dest[10 0 R/Fit]/Next 6 0 R>>endobj\n"
+        b"6 0 obj<</Title( )/Parent 4 0 R/Dest[10 0 R/Fit]>>endobj\n"
     )
     first = lines("A manual", "1 Install", "Unpack it.", "1.1 On Linux", "Use apt.")
     data = pdf(first, lines("More of it."), catalog=b"/Outlines 3 0 R", objects=outline)
     assert [(block.headings, block.text, block.metadata) for block in read(data).blocks] == [
         ((), "A manual", {"page": 1}),
-        (("Install",), "Unpack it.", {"page": 1}),
-        (("Install", "On Linux"), "Use apt.", {"page": 1}),
-        (("Install", "On Linux"), "More of it.", {"page": 2}),
+        (("1 Install",), "Unpack it.", {"page": 1}),
+        (("1 Install", "1.1 On Linux"), "Use apt.", {"page": 1}),
+        (("1 Install", "1.1 On Linux"), "More of it.", {"page": 2}),
     ]
     assert len({block.section for block in read(data).blocks}) == 4
 
