@@ -10,6 +10,12 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from jobs.documents.document import Outline
 from jobs.documents.text import read_text
 
+#: XHTML, as chapters of EPUB are; and its elements without content, whose `/` HTML ignores.
+_XHTML = re.compile(r"<\?xml\s|<!DOCTYPE[^>]*XHTML|<html[^>]*\sxmlns=", re.IGNORECASE)
+_EMPTY = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)[\s/])"
+    r"([a-zA-Z][\w:.-]*)((?:\s+[^\s<>=/]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/>"
+)
 #: Elements that a browser begins on a new line. All others are within a line.
 _BLOCKS = re.compile(
     "address|article|aside|blockquote|body|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|"
@@ -57,6 +63,8 @@ _BACKTICKS = re.compile("`{3,}")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"\w")
+#: The characters in which a page says that it is XHTML.
+_BEGIN = 1024
 #: The most characters of a row that is one line.
 _MAX_ROW = 1000
 #: The innermost lists and quotations that indent a line.
@@ -67,6 +75,8 @@ _LEAST_CONTENTS = 3
 
 def read_html(text: str, outline: Outline) -> None:
     """Add the title and the blocks of HTML to an outline."""
+    if _XHTML.search(text, 0, _BEGIN):
+        text = _EMPTY.sub(r"<\1\2></\1>", text)
     reader = _Reader(outline)
     try:
         root = LexborHTMLParser(text).root

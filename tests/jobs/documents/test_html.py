@@ -47,6 +47,10 @@ CODE = "def f():\n\n    return 1"
             "10<sup>3</sup> m<sup>2</sup>, 1<sup>st</sup><sup><a href=#n>2</a></sup>",
             ["10^3 m^2, 1st 2"],
         ),
+        (
+            '<?xml version="1.0"?><title/><script src="a"/><a id="x"/><p>a<i title=">" /> b<br/>c',
+            ["a b\nc"],
+        ),
         # Lists
         (
             "<ul><li>a<li><p>b</p><ol start=3><li>c<br>d<li value=9>e</ol></ul>",
