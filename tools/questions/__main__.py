@@ -20,6 +20,7 @@ import numpy.typing as npt
 import orjson
 
 from embedder.application import build_router
+from embedder.core.search import passage
 from embedder.core.settings import EmbedderSettings
 from embedder.http.http_types import Request
 from tools.local_endpoint.models import DEFAULT_MODEL, ROOT, artifact_of, documents_of
@@ -112,7 +113,7 @@ def _searched(
     searches = {mode: [found(question, mode) for question in questions] for mode in _MODES}
     if peer:
         entries = json.loads((index / "entries.json").read_bytes())
-        texts = [entry["text"] for entry in entries]
+        texts = [passage(entry["text"], entry["metadata"]) for entry in entries]
         corpus = json.dumps([texts, [question.query for question in questions], _CHUNKS])
         done = subprocess.run(
             [peer, "-c", _PEER], input=corpus, capture_output=True, text=True, check=True
