@@ -38,6 +38,9 @@ _SUPERSETS = {
 _CODE_PAGE = re.compile(r"cp125\d|cp874")
 #: Codecs of Python that are no encodings of documents.
 _OTHERS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+_DECLARED = "it declares this itself"
+#: Encodings in which text is no UTF-8 by chance, but pages in UTF-8 often declare.
+_ONE_BYTE = re.compile(r"cp125\d|cp874|iso8859-\d+|koi8-.")
 
 
 def _as_control(error: UnicodeError) -> tuple[str, int]:
@@ -53,11 +56,14 @@ codecs.register_error("control", _as_control)
 def decoded(data: bytes, content_type: str, *, is_html: bool = False) -> str:
     """Return the text of a document.
 
-    Its encoding is that of its byte order mark, else of the content type, else of a declaration in
-    HTML, else UTF-8. Bytes that it does not have are a `RefusedDocumentError`, and NUL too.
+    Its encoding is that of its byte order mark, else of the content type, else the one that HTML
+    declares, else UTF-8. HTML that declares one of one byte, but is UTF-8, is read as that. Bytes
+    that the encoding lacks are a `RefusedDocumentError`, and NUL too.
     """
     label, how = _label(data, content_type, is_html=is_html)
     name = _codec(label)
+    if how == _DECLARED and _ONE_BYTE.fullmatch(name) and _is_utf_8(data):
+        name = "utf-8"
     try:
         text = data.decode(name, "control" if _CODE_PAGE.fullmatch(name) else "strict")
     except UnicodeDecodeError as error:
@@ -67,6 +73,14 @@ def decoded(data: bytes, content_type: str, *, is_html: bool = False) -> str:
     if "\0" in text:
         raise RefusedDocumentError("it has NUL characters, which text has not")
     return text.removeprefix("\ufeff")
+
+
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _label(data: bytes, content_type: str, *, is_html: bool) -> tuple[str, str]:
@@ -79,7 +93,7 @@ def _label(data: bytes, content_type: str, *, is_html: bool) -> tuple[str, str]:
     if is_html and (match := _DECLARATION.search(_COMMENT.sub(b"", data[:_DECLARING]))):
         label = (match[1] or match[2]).decode("latin-1")
         # What was read as ASCII up to here is not UTF-16.
-        return "utf-8" if label.lower().startswith("utf-16") else label, "it declares this itself"
+        return "utf-8" if label.lower().startswith("utf-16") else label, _DECLARED
     place = "<meta charset> or the content type" if is_html else "the content type"
     return "utf-8", f"another encoding needs a charset in {place}"
 

@@ -53,6 +53,7 @@ def test_text_is_decoded_as_its_mark_or_its_content_type_says(data, content_type
         ("<meta charset=utf-16>", "", "utf-8"),
         ("<meta charset=koi8-r>", "text/html; charset=windows-1251", "cp1251"),
         ("<meta charset=koi8-r>", "", "utf-8-sig"),
+        ("<meta charset=iso-8859-1>", "", "utf-8"),
         (" " * 1024 + "<meta charset=koi8-r>", "", "utf-8"),
     ],
 )
