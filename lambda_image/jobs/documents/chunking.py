@@ -120,12 +120,20 @@ class Chunker:
         """
         unknown = self._tokenizer.unknown
         above: tuple[str, ...] = ()
+        shown: set[tuple[str, ...]] = set()
         packer = self._packer(above)
         for _, blocks_of_section in groupby(blocks, key=lambda block: block.section):
             section = list(blocks_of_section)  # all have its headings and its metadata
-            if section[0].headings != above:
-                above = section[0].headings
-                packer = self._packer(above)
+            headings = section[0].headings
+            if headings != above:
+                packer, above = self._packer(headings), headings
+            # The first text below a heading that does not fit begins with it.
+            paths = {headings[: depth + 1] for depth in range(len(headings))} - shown
+            shown |= paths
+            names = [path[-1] for path in sorted(paths, key=len)]
+            if long := [name for name in names if name not in packer.headings]:
+                section.insert(0, section[0]._replace(text="
+".join(long), opening="", closing=""))
             for group in packer.groups(section):
                 piece = 0
                 for text, ids in packer.packed(group):

@@ -98,8 +98,12 @@ def test_a_chunk_is_a_slice_of_the_document_that_fits_with_its_headings(
     engine = Engine(manifest_of(max_tokens=128), tokenizer, HashSession())
     overlap = tokens // 2 if overlaps else 0
     chunker = Chunker(engine.request_tokenizer, tokens=tokens, overlap=overlap)
-    source, end = "\n\n".join(blocks), 0
-    for chunk in chunker.chunks(Block(text, headings) for text in blocks):
+    chunks = list(chunker.chunks(Block(text, headings) for text in blocks))
+    # Those that do not fit above a text are a paragraph of it.
+    above = chunks[0].headings if chunks else headings
+    long = "\n".join(name for name in headings if name not in above)
+    source, end = "\n\n".join(filter(None, [long, *blocks])), 0
+    for chunk in chunks:
         embedded = passage(chunk.text, {"headings": " > ".join(chunk.headings)})
         assert chunk.tokens == len(tokenizer.encode(chunk.text)) <= tokens
         assert len(tokenizer.encode(embedded)) <= 126
