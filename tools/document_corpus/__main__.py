@@ -93,10 +93,7 @@ def read(file: CorpusFile) -> Result:
     try:
         document = read_document(file.name, file.data, {}, wanted=())
         # Processes pass no views of mappings.
-        chunks = [
-            one._replace(metadata={})
-            for one in chunker.chunks(document.blocks, title=document.title)
-        ]
+        chunks = [one._replace(metadata={}) for one in chunker.chunks(document.blocks)]
     except RefusedDocumentError as error:
         known = str(error).startswith("the key must end") or file.name.endswith(REFUSED)
         failures = [] if known else [f"refused: {error}"]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 #: A word, or a sign of Chinese or Japanese, whose words have no space between them.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
@@ -32,6 +31,8 @@ _INLINE = re.compile(
     "a|abbr|acronym|b|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|s|samp|small|span|"
     "strike|strong|sub|sup|time|tt|u|var"
 )
+#: What old programs show in place of a drawing.
+_FALLBACK = re.compile(r"<mc:Fallback>.*?</mc:Fallback>", re.DOTALL)
 _LISTS = {"ul", "ol", "dl", "dir", "menu"}
 #: The fewest links into the page that are a table of contents.
 _CONTENTS = 3
@@ -161,7 +162,7 @@ def _markdown(data: bytes) -> Plain:
     lines += [content.split("\n") for _, content in fences]
     prose = re.sub(r"^ *(`{3,}|~{3,})[^\n]*\n.*?^ *\1", "\n", text, flags=re.DOTALL | re.MULTILINE)
     lines += [rows.split("\n") for rows in re.findall(r"(?:^\|.*\n)+", prose, re.MULTILINE)]
-    prose = re.sub(r"<!--.*?-->", " ", prose, flags=re.DOTALL)
+    prose = re.sub(r"<!--.*?-->|<(style|audio|video)\b.*?</\1>", " ", prose, flags=re.DOTALL)
     prose = re.sub(r"^ *\[[^\]]+\]:.*$", "", prose, flags=re.MULTILINE)
     prose = re.sub(
         r"(?:^ *[*+-] \[[^\]\n]*\]\(#[^)\n]*\) *\n){3,}", "\n", prose, flags=re.MULTILINE
@@ -202,19 +203,30 @@ def _pdf(data: bytes) -> Plain:
     return Plain(done.stdout.decode())
 
 
-def _office(names: str, paragraph: str, run: str) -> Callable[[bytes], Plain]:
+def _office(names: str) -> Callable[[bytes], Plain]:
+    """Return a reader of XML whose texts are in elements `t` of paragraphs."""
+
     def read(data: bytes) -> Plain:
-        texts = []
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for name in filter(re.compile(names).fullmatch, archive.namelist()):
-                tree = ElementTree.fromstring(archive.read(name))  # noqa: S314 - a known file
-                texts += [
-                    "".join(found.text or "" for found in one.iter(run))
-                    for one in tree.iter(paragraph)
-                ]
-        return Plain("\n".join(texts))
+            parts = filter(re.compile(names).fullmatch, archive.namelist())
+            xml = "\n".join(archive.read(name).decode() for name in parts)
+        return Plain("\n".join(map(_runs, re.split(r"</\w+:p>", _FALLBACK.sub("", xml)))))
 
     return read
+
+
+def _runs(xml: str) -> str:
+    return html.unescape("".join(re.findall(r"<(?:\w+:)?t(?: [^>]*)?>([^<]*)<", xml)))
+
+
+def _xlsx(data: bytes) -> Plain:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = archive.namelist()
+        shared = archive.read("xl/sharedStrings.xml") if "xl/sharedStrings.xml" in names else b""
+        texts = [_runs(item) for item in shared.decode().split("</si>")]
+        sheets = "".join(archive.read(name).decode() for name in names if "/sheet" in name)
+    cells = re.findall(r'<c [^>]*t="s"[^>]*><v>(\d+)<', sheets)
+    return Plain("\n".join(texts[int(number)] for number in cells))
 
 
 def _epub(data: bytes) -> Plain:
@@ -236,15 +248,12 @@ def _notebook(data: bytes) -> Plain:
 
 
 def _rst(data: bytes) -> Plain:
-    text = data.decode()
-    text = re.sub(r"^( *)\.\. .*(?:\n(?:\1 +.*)?)*", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^ *:[\w -]+:.*$|:[\w:]+:(?=`)|<[^<>\n]+>(?=`)", "", text, flags=re.MULTILINE)
-    return Plain(re.sub(r"`([^`]+)`_?_?", r"\1", text))
+    """Return the paragraphs without markup: what markup shows is for directives to say."""
+    return Plain(
+        "\n\n".join(re.findall(r"^(?:\w[^`|<>_*:\\\n]*\n)+(?=\n)", data.decode(), re.MULTILINE))
+    )
 
 
-_WORDS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_SHEETS = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 #: Suffix → words of a document.
 PLAIN: dict[str, Callable[[bytes], Plain]] = {
     ".html": _html,
@@ -253,9 +262,9 @@ PLAIN: dict[str, Callable[[bytes], Plain]] = {
     ".csv": _csv,
     ".json": _json,
     ".pdf": _pdf,
-    ".docx": _office(r"word/document\.xml", f"{_WORDS}p", f"{_WORDS}t"),
-    ".pptx": _office(r"ppt/slides/slide\d+\.xml", f"{_DRAWING}p", f"{_DRAWING}t"),
-    ".xlsx": _office(r"xl/sharedStrings\.xml", f"{_SHEETS}si", f"{_SHEETS}t"),
+    ".docx": _office(r"word/document\.xml"),
+    ".pptx": _office(r"ppt/slides/slide\d+\.xml"),
+    ".xlsx": _xlsx,
     ".epub": _epub,
     ".ipynb": _notebook,
     ".rst": _rst,

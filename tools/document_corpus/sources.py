@@ -183,7 +183,7 @@ PACKAGES = (
 )
 
 #: Ends of the names of files that are rightly refused: tables without a header, of blanks, or with
-#: two columns of one name, and a document without a word.
+#: two columns of one name, and documents without a word.
 REFUSED = (
     "interest_inflation/E6_jmulti.csv",
     "spector/spector.csv",
@@ -195,6 +195,16 @@ REFUSED = (
     "results_wpi1_missing_ar3_matlab_ssm.csv",
     "results_arima_forecasts.csv",
     "smart-buffer/docs/ROADMAP.md",
+    "doc_examples/landscape.docx",
+    "template/template.docx",
+    "template/template.pptx",
+    "template/template.xlsx",
+    "docs_dir/no_master.pptx",
+    "cloneEmptyWorksheetExample.xlsx",
+    "test-data/empty.docx",
+    "test-data/external-picture.docx",
+    "test-data/tiny-picture.docx",
+    "test-data/tiny-picture-target-base-relative.docx",
 )
 
 

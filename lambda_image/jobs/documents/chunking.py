@@ -132,8 +132,7 @@ class Chunker:
             shown |= paths
             names = [path[-1] for path in sorted(paths, key=len)]
             if long := [name for name in names if name not in packer.headings]:
-                section.insert(0, section[0]._replace(text="
-".join(long), opening="", closing=""))
+                section.insert(0, section[0]._replace(text="\n".join(long), opening="", closing=""))
             for group in packer.groups(section):
                 piece = 0
                 for text, ids in packer.packed(group):

@@ -29,7 +29,7 @@ def bounded(name: str) -> Callable[[bytes, str, Collection[str]], Document]:
     def read(data: bytes, content_type: str, wanted: Collection[str]) -> Document:
         try:
             process = subprocess.run(  # noqa: S603 -- of the document, it has the content type only
-                [sys.executable, "-P", "-m", __name__, name, content_type, *wanted],
+                [sys.executable, "-P", "-W", "ignore", "-m", __name__, name, content_type, *wanted],
                 input=data,
                 capture_output=True,
                 timeout=_SECONDS,
