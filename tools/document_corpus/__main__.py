@@ -28,7 +28,7 @@ from jobs.documents.chunking import Chunker
 from jobs.documents.document import Chunk, RefusedDocumentError
 from jobs.documents.reader import read_document
 from tools.document_corpus.plain import PLAIN, flattened, lost_words
-from tools.document_corpus.sources import REFUSED, CorpusFile, corpus_files
+from tools.document_corpus.sources import HIDDEN, REFUSED, CorpusFile, corpus_files
 from tools.local_endpoint.models import DEFAULT_MODEL, ROOT, artifact_of
 
 _CACHE = ROOT / ".cache" / "document-corpus"
@@ -95,13 +95,14 @@ def read(file: CorpusFile) -> Result:
         # Processes pass no views of mappings.
         chunks = [one._replace(metadata={}) for one in chunker.chunks(document.blocks)]
     except RefusedDocumentError as error:
-        known = str(error).startswith("the key must end") or file.name.endswith(REFUSED)
-        failures = [] if known else [f"refused: {error}"]
+        failures = [] if file.name.endswith(REFUSED) else [f"refused: {error}"]
         return Result(file.name, [], sum(os.times()[:4]) - began, str(error), failures=failures)
     seconds = sum(os.times()[:4]) - began
     plain = PLAIN[suffix](file.data)
     texts = [document.title, *(" ".join([*chunk.headings, chunk.text]) for chunk in chunks)]
     lost = lost_words(plain, texts, as_letters=suffix == ".pdf")
+    if file.name.endswith(HIDDEN):
+        lost.clear()
     flat = flattened(plain, [chunk.text for chunk in chunks])
     pages = len(pypdf.PdfReader(io.BytesIO(file.data)).pages) if suffix == ".pdf" else 0
     failures = []

@@ -22,9 +22,9 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9ff
 _HIDDEN = re.compile(
     "script|style|template|noscript|svg|nav|head|canvas|select|audio|video|iframe|datalist"
 )
-#: Classes and ids of navigation and permalinks.
+#: Classes and ids of navigation and permalinks; `header` is Texinfo's.
 _HIDDEN_NAME = re.compile(
-    "breadcrumbs?|nav|navbar|navfooter|navheader|navigation|toc|headerlink|permalink|linenos?"
+    "breadcrumbs?|header|nav|nav-panel|navbar|navfooter|navheader|navigation|toc|headerlink|permalink|linenos?"
 )
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
 _INLINE = re.compile(
@@ -54,14 +54,20 @@ def words(text: str) -> list[str]:
 def lost_words(plain: Plain, texts: Iterable[str], *, as_letters: bool) -> Counter[str]:
     """Return words of the plain text, and how many more of each it has than the chunks.
 
-    With `as_letters`, a word is not lost if its letters follow each other in the chunks: where
-    words end in a PDF is for each program to guess.
+    With `as_letters`, a word is not lost if its letters follow each other in the chunks, or if it
+    is two words there: where words end in a PDF is for each program to guess.
     """
     found = words("\n".join(texts))
     lost = Counter(words(plain.text)) - Counter(found)
     if as_letters and lost:
-        letters = "".join(found)
-        lost = Counter({word: count for word, count in lost.items() if word not in letters})
+        letters, known = "".join(found), {*found}
+
+        def is_read(word: str) -> bool:
+            return word in letters or any(
+                {word[:end], word[end:]} <= known for end in range(1, len(word))
+            )
+
+        lost = Counter({word: count for word, count in lost.items() if not is_read(word)})
     return lost
 
 

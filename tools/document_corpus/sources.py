@@ -39,13 +39,13 @@ class CorpusFile(NamedTuple):
     data: bytes
 
 
-def _reference(language: str, sha256: str, *, pdf: bool = False) -> Package:
-    files = {"*/ch*.html": 5, "*.txt": 1} | ({"*.pdf": 1} if pdf else {})
+def _reference(language: str, sha256: str) -> Package:
+    files = {"*/ch*.html": 5, "*.txt": 1}
     return Package(f"debian-reference-{language}", "2.100", sha256, files)
 
 
 PACKAGES = (
-    _reference("de", "3b0ce65fd63e75ddf8eb07ca36293425135080e690a07e06a6ac8bc8040ef0aa", pdf=True),
+    _reference("de", "3b0ce65fd63e75ddf8eb07ca36293425135080e690a07e06a6ac8bc8040ef0aa"),
     _reference("es", "a59b68c96f83d3cf29a476c847aee38364764603ea62eee592791e0a843a269e"),
     _reference("fr", "01424cba9bfa2e13166da22d3d692d33a22ec7d8ef935ec81fd8802746087f65"),
     _reference("ja", "f67140e0b994409413bd5fcc8dfcce832445c99d724401f0275fa238daf30325"),
@@ -104,7 +104,7 @@ PACKAGES = (
         "octave-doc",
         "7.3.0-2",
         "b27897cc7e3d688daa5cb8f8d1ea47077f3fbd205ce32e22522200ff0c1eadd5",
-        {"*.html": 30},
+        {"*/octave.html/[!Xf]*.html": 30, "*/XREFhumps.html": 1},
     ),
     Package(
         "doc-debian",
@@ -183,8 +183,9 @@ PACKAGES = (
 )
 
 #: Ends of the names of files that are rightly refused: tables without a header, of blanks, or with
-#: two columns of one name, and documents without a word.
+#: two columns of one name, documents without a word, and a page that leads to another.
 REFUSED = (
+    "octave.html/XREFhumps.html",
     "interest_inflation/E6_jmulti.csv",
     "spector/spector.csv",
     "mnlogit_resid.csv",
@@ -206,6 +207,10 @@ REFUSED = (
     "test-data/tiny-picture.docx",
     "test-data/tiny-picture-target-base-relative.docx",
 )
+
+#: Ends of the names of files with words in hidden sheets, and in the name of a column without a
+#: value: neither is read.
+HIDDEN = ("extdata/ColorTabs3.xlsx", "extdata/namedRegions3.xlsx", "extdata/readTest.xlsx")
 
 
 def corpus_files(cache: Path) -> Iterator[CorpusFile]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from jobs.documents.document import Outline
+from jobs.documents.document import Outline, RefusedDocumentError
 from jobs.documents.text import read_text
 
 #: XHTML, as chapters of EPUB are; and its elements without content, whose `/` HTML ignores.
@@ -32,10 +32,14 @@ _HIDDEN_ROLES = {"doc-toc", "navigation"}
 #: Classes and ids of navigation, in DocBook, Asciidoctor and Bootstrap; and of the numbers of code
 #: lines, in Pygments and Doxygen.
 _HIDDEN_CLASS = re.compile(
-    r"(?:^|\s)(?:breadcrumbs?|nav|navbar|navfooter|navheader|navigation|toc|"
+    r"(?:^|\s)(?:breadcrumbs?|nav|nav-panel|navbar|navfooter|navheader|navigation|toc|"
     r"lineno|linenodiv|linenos)(?=\s|$)",
     re.IGNORECASE,
 )
+#: Texinfo's links to the pages around, in a `header` that other programs have for a title.
+_AROUND_PAGE = "p > a[rel=next], p > a[rel=prev], p > a[rel=up]"
+#: A page that only leads to another one, at once.
+_REDIRECT = re.compile(r"\s*[0-5]\s*[;,]\s*url\s*=", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(
     r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
 )
@@ -83,6 +87,9 @@ def read_html(text: str, outline: Outline) -> None:
     except SelectolaxError as error:  # no page is invalid for it
         raise MemoryError from error
     if root is not None:
+        for node in root.css("meta[http-equiv=refresh i]"):
+            if _REDIRECT.match(node.attributes.get("content") or ""):
+                raise RefusedDocumentError("it only leads to another page")
         _walk(root, reader.enter, reader.leave)
 
 
@@ -126,6 +133,7 @@ def _is_hidden(node: LexborNode, tag: str) -> bool:
         or not _HIDDEN_ROLES.isdisjoint((attributes.get("role") or "").split())
         or bool(_HIDDEN_CLASS.search(names))
         or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+        or (attributes.get("class") == "header" and node.css_first(_AROUND_PAGE) is not None)
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.documents.document import Block, Outline
+from jobs.documents.document import Block, Outline, RefusedDocumentError
 from jobs.documents.html import read_html
 
 
@@ -109,6 +109,7 @@ CODE = "def f():\n\n    return 1"
                 "<svg><title>x</title></svg>",
                 "<div style='color: red; display : none'>x</div>",
                 "<table class=navheader><tr><td>x</table>",
+                "<div class=header><p>Next: <a href=x rel=next>x</a>, Up: <a rel=up>x</a></div>",
                 "<select><option>x</select>",
                 "<div id=toc>x</div>",
                 "<iframe>x</iframe>",
@@ -206,3 +207,13 @@ def test_no_word_is_lost(page):
     words = re.findall(r"w\d+", " ".join(block.text for block in blocks))
     headings = [name for block in blocks for name in block.headings]
     assert {*words, *re.findall(r"w\d+", " ".join(headings))} == {*re.findall(r"w\d+", html)}
+
+
+def test_a_page_that_only_leads_to_another_is_refused():
+    """Its words answer nothing. A page that is loaded again after a time has others."""
+    page = '<meta http-equiv="{}" content="{}"><p>The node you are looking for is at X.'
+    with pytest.raises(RefusedDocumentError, match="it only leads to another page"):
+        read_html(page.format("Refresh", "0; url=Minimizers.html#X"), Outline())
+    outline = Outline()
+    read_html(page.format("refresh", "300"), outline)
+    assert len(outline.blocks) == 1
