@@ -105,6 +105,8 @@ class _Html(HTMLParser):
             self._list = (len(self.text), 0, False)
         if tag == "a":
             self._link = attributes.get("href", "")
+            if "#" in self._link:  # a footnote's number is a word
+                self.text.append(" ")
         if tag == "img" and not any(hidden for _, hidden in self._open):
             self.text.append(f" {attributes.get('alt', '')} ")
         if not _VOID.fullmatch(tag):
