@@ -87,15 +87,17 @@ TEXTS = st.lists(
     headings=st.lists(TEXTS, max_size=3).map(
         lambda names: tuple(map(" ".join, map(str.split, names)))
     ),
-    tokens=st.integers(8, 126),
+    tokens=st.integers(8, 118),
     overlaps=st.booleans(),
+    prompt=st.sampled_from(["", "a prompt of documents "]),
 )
 def test_a_chunk_is_a_slice_of_the_document_that_fits_with_its_headings(
-    blocks, headings, tokens, overlaps
+    blocks, headings, tokens, overlaps, prompt
 ):
     """No character but white space is lost, and no line that fits a chunk is cut."""
     tokenizer = LetterTokenizer()
-    engine = Engine(manifest_of(max_tokens=128), tokenizer, HashSession())
+    manifest = manifest_of(max_tokens=128, prompts={"document": prompt})
+    engine = Engine(manifest, tokenizer, HashSession())
     overlap = tokens // 2 if overlaps else 0
     chunker = Chunker(engine.request_tokenizer, tokens=tokens, overlap=overlap)
     chunks = list(chunker.chunks(Block(text, headings) for text in blocks))
@@ -106,7 +108,7 @@ def test_a_chunk_is_a_slice_of_the_document_that_fits_with_its_headings(
     for chunk in chunks:
         embedded = passage(chunk.text, {"headings": " > ".join(chunk.headings)})
         assert chunk.tokens == len(tokenizer.encode(chunk.text)) <= tokens
-        assert len(tokenizer.encode(embedded)) <= 126
+        assert len(tokenizer.encode(prompt + embedded)) <= 126
         assert not headings or headings[-1].startswith(chunk.headings[-1])
         assert chunk.text in source
         if overlaps:
