@@ -3,14 +3,14 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from typing import NamedTuple
 from zlib import crc32
 
 from embedder.core.errors import InvalidFieldError
 from embedder.core.search import HEADING_SEPARATOR, passage
 from embedder.core.tokenization import RequestTokenizer
-from jobs.documents.document import VISIBLE, Block, Chunk
+from jobs.documents.document import VISIBLE, Block, Chunk, RefusedDocumentError
 
 _DEFAULT_TOKENS = 256
 _DEFAULT_OVERLAP = 32
@@ -18,6 +18,8 @@ _LEAST_TOKENS = 8
 #: Bytes of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a
 #: vector.
 _MAX_BYTES = 16 * 1024
+#: Lines and sentences of a paragraph: each takes memory, and a count of its tokens.
+_MAX_UNITS = 2_000_000
 #: Characters of a chunk's headings.
 _MAX_HEADINGS = 512
 #: The end of a line, with the blank lines after it; the indentation belongs to the next line.
@@ -251,11 +253,17 @@ class _Packer:
         if weight > self._tokens // 2:
             opening, closing, weight = "", "", 0
         inner = _stripped(text.removeprefix(opening).removesuffix(closing))
-        units = [
+        all_units = (
             unit
             for line, joint in _divided(_LINE_END, inner, "\n")
             for unit in self._units(line, joint, _SENTENCE_END)
-        ]
+        )
+        units = list(islice(all_units, _MAX_UNITS + 1))
+        if len(units) > _MAX_UNITS:
+            raise RefusedDocumentError(
+                f"one of its paragraphs, lists or tables has more than {_MAX_UNITS:,} lines or "
+                "sentences"
+            )
         return _Group(units, opening, closing, weight, is_cut=True)
 
     def _units(self, text: str, joint: str, end: re.Pattern[str] | None = None) -> Iterator[_Unit]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from embedder.core.engine import Engine
 from embedder.core.search import passage
 from jobs.documents.chunking import Chunker
-from jobs.documents.document import Block
+from jobs.documents.document import Block, RefusedDocumentError
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 TOKENS = 60
@@ -196,3 +196,11 @@ def test_a_short_introduction_begins_the_chunk_that_it_introduces(words, chunks)
     assert made[chunks].text.endswith("row 0\nrow 1\nrow 2")
     assert made[0].text.startswith(introduction)
     assert [chunk.text for chunk in made].count(introduction) == chunks
+
+
+def test_a_paragraph_of_too_many_lines_is_refused(monkeypatch):
+    """Each takes memory; one at the limit is divided."""
+    monkeypatch.setattr("jobs.documents.chunking._MAX_UNITS", 20)
+    assert list(make_chunker(0, 8).chunks([Block("a row\n" * 20)]))
+    with pytest.raises(RefusedDocumentError, match="more than 20 lines or sentences"):
+        list(make_chunker(0, 8).chunks([Block("a row\n" * 21)]))
