@@ -37,7 +37,7 @@ _SECONDS = 2.0
 
 
 class Result(NamedTuple):
-    """How a file was read."""
+    """A file as it was read."""
 
     name: str
     chunks: list[Chunk]
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = [
         file
         for file in corpus_files(_CACHE)
-        if not options.pattern or any(one in file.name for one in options.pattern)
+        if not options.pattern or any(pattern in file.name for pattern in options.pattern)
     ]
     with multiprocessing.Pool(os.cpu_count()) as pool:
         results = pool.map(read, files, chunksize=1)
@@ -93,7 +93,7 @@ def read(file: CorpusFile) -> Result:
     try:
         document = read_document(file.name, file.data, {}, wanted=())
         # Processes pass no views of mappings.
-        chunks = [one._replace(metadata={}) for one in chunker.chunks(document.blocks)]
+        chunks = [chunk._replace(metadata={}) for chunk in chunker.chunks(document.blocks)]
     except RefusedDocumentError as error:
         failures = [] if file.name.endswith(REFUSED) else [f"refused: {error}"]
         return Result(file.name, [], sum(os.times()[:4]) - began, str(error), failures=failures)

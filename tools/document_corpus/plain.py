@@ -39,7 +39,7 @@ _CONTENTS = 3
 
 
 class Plain(NamedTuple):
-    """What a document says."""
+    """Text of a document."""
 
     text: str
     #: Groups of lines that are lines of the document: code, and rows of tables.

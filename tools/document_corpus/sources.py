@@ -22,11 +22,11 @@ class Package(NamedTuple):
 
     name: str
     version: str
-    #: Of the file that is downloaded, in hexadecimal.
+    #: Hash of the file that is downloaded, in hexadecimal.
     sha256: str
     #: Patterns of paths, and how many files of each, evenly from all.
     files: dict[str, int]
-    #: Of files whose own suffix says less.
+    #: Suffix in place of the files' own.
     suffix: str | None = None
     registry: str = "debian"
 
@@ -218,7 +218,7 @@ def corpus_files(cache: Path) -> Iterator[CorpusFile]:
     cache.mkdir(parents=True, exist_ok=True)
     for package in PACKAGES:
         with tarfile.open(fileobj=io.BytesIO(_archive(package, cache))) as archive:
-            members = {one.name: one for one in archive if one.isfile()}
+            members = {member.name: member for member in archive if member.isfile()}
             for pattern, count in package.files.items():
                 # Debian packs files of some sizes.
                 paths = sorted(

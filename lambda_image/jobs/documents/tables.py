@@ -170,8 +170,8 @@ def read_rows(
             problem = text_problem(by_name, _TEXT)
         problem = problem or _metadata_problem(metadata)
         if reason := problem or row.doubt:
-            known = reason in lines_by_reason or len(lines_by_reason) < _LISTED
-            lines_by_reason.setdefault(reason if known else "cannot be read", []).append(row.line)
+            listed = reason in lines_by_reason or len(lines_by_reason) < _LISTED
+            lines_by_reason.setdefault(reason if listed else "cannot be read", []).append(row.line)
         if text and not problem:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
             blocks.append(Block(text, (), row.line, metadata))
@@ -203,7 +203,7 @@ def _metadata_problem(metadata: Mapping[str, Any]) -> str | None:
 
 def _sentence(reason: str, lines: Sequence[int]) -> str:
     """Return the first line with a reason, and some of the others."""
-    _, *others = lines
-    listed = ", ".join(map(str, others[:_LISTED]))
-    more = f" and {len(others) - _LISTED:,} more" if len(others) > _LISTED else ""
-    return f"line {lines[0]} {reason}" + (f" (so do lines {listed}{more})" if others else "")
+    _, *later = lines
+    listed = ", ".join(map(str, later[:_LISTED]))
+    rest = f" and {len(later) - _LISTED:,} more" if len(later) > _LISTED else ""
+    return f"line {lines[0]} {reason}" + (f" (so do lines {listed}{rest})" if later else "")
