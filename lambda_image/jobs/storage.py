@@ -4,10 +4,12 @@ A file is created only if it does not exist (`If-None-Match` in S3), and read on
 that was planned (`If-Match`). This makes it safe to run a shard twice.
 """
 
+import errno
 import hashlib
 import io
 import os
 import re
+import stat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -141,21 +143,19 @@ class DiskFolder(Folder):
         self._path = path
 
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
-        """See `Folder`. Links are followed."""
+        """See `Folder`. Links are followed; one to a folder above it is an error."""
         files = []
-        seen = set()
         with _explained(f"{self.name} cannot be listed"):
-            for folder, folders, names in os.walk(self._path / prefix, followlinks=True):
-                # A link to a folder above has no end.
-                folders[:] = folders if (real := os.path.realpath(folder)) not in seen else []
-                seen.add(real)
-                for name in names:
-                    path = Path(folder, name)
-                    if path.is_file() and not name.startswith(_UNFINISHED):
-                        key = path.relative_to(self._path).as_posix()
-                        # The name of a file may be any bytes; those that are no text are an error.
-                        key.encode()
-                        files.append(StoredFile(key, *_state(path.stat())))
+            for folder, folders, names in os.walk(
+                self._path / prefix, onerror=_raise_unless_gone, followlinks=True
+            ):
+                for path in (Path(folder, name) for name in folders):
+                    if path.is_symlink() and path.resolve() in map(Path.resolve, path.parents):
+                        raise OSError(errno.ELOOP, "A link leads to a folder above it", str(path))
+                for path in (Path(folder, name) for name in names):
+                    file = self._file(path)
+                    if file and not path.name.startswith(_UNFINISHED):
+                        files.append(file)
         yield from sorted(files)
 
     def folders(self) -> list[str]:
@@ -183,7 +183,7 @@ class DiskFolder(Folder):
         """See `Folder`."""
         path = self._path / key
         with _explained(f"{path} cannot be read"):
-            return StoredFile(key, *_state(path.stat())) if path.is_file() else None
+            return self._file(path)
 
     def write(self, key: str, data: bytes) -> None:
         """See `Folder`."""
@@ -197,6 +197,17 @@ class DiskFolder(Folder):
             except FileExistsError:
                 return False
         return True
+
+    def _file(self, path: Path) -> StoredFile | None:
+        """Return a file; None for what is none, or a link to nothing."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        key = path.relative_to(self._path).as_posix()
+        # The name of a file may be any bytes; those that are no text are an error.
+        key.encode()
+        return StoredFile(key, *_state(status)) if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
     def _written(self, key: str, data: bytes) -> Iterator[Path]:
@@ -225,7 +236,8 @@ class S3Folder(Folder):
         self._prefix = f"{folder}/" if folder else ""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        self._client = _connect(region, endpoint)
+        with _explained(f"{self.name} cannot be opened"):
+            self._client = _connect(region, endpoint)
 
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
         """See `Folder`."""
@@ -461,6 +473,12 @@ def _is_marker(key: str, size: int) -> bool:
     return not size and key.endswith("/")
 
 
+def _raise_unless_gone(error: OSError) -> None:
+    """Raise why a folder cannot be listed; one that does not exist has no files."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 def _state(status: os.stat_result) -> tuple[int, str]:
     """Return the size of a file on a disk, and what changes with its content."""
     changed = status.st_mtime_ns // 1000
@@ -477,5 +495,5 @@ def _explained(problem: str) -> Iterator[None]:
     """Raise the errors of the disk and of botocore as BatchError, with what could not be done."""
     try:
         yield
-    except (BotoCoreError, ClientError, OSError, UnicodeError) as error:
+    except (BotoCoreError, ClientError, OSError, ValueError) as error:
         raise BatchError(f"{problem}: {str(error).rstrip('.')}.") from error

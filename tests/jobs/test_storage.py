@@ -1,12 +1,15 @@
 """Files in a folder are listed, read by ranges, and created once."""
 
+import errno
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from moto.server import ThreadedMotoServer
 
 from jobs.errors import BatchError, ChangedInputError
-from jobs.storage import S3Folder, open_folder
+from jobs.storage import S3Folder, _connect, open_folder
 from tests.jobs.conftest import ODD_KEYS
 
 
@@ -162,6 +165,51 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     for write in (folder.create, folder.write):
         with pytest.raises(BatchError, match="/a/b cannot be written: "):
             write("a/b", b"x")
+
+
+def test_links_to_one_folder_have_its_files_each(tmp_path):
+    """A link has what the folder has, with all folders below; a link to nothing has no file."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_bytes(b"")
+    for name in ("c", "0"):
+        (tmp_path / name).symlink_to("a")
+    (tmp_path / "nothing").symlink_to("d")
+    keys = [file.key for file in open_folder(str(tmp_path)).files()]
+    assert keys == ["0/b/file", "a/b/file", "c/b/file"]
+
+
+def test_a_folder_without_an_end_is_an_error(tmp_path):
+    """Its files cannot be counted; the error names the link."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/up").symlink_to(tmp_path / "a")
+    with pytest.raises(BatchError, match=r"cannot be listed: .*above it: .*a/b/up"):
+        list(open_folder(str(tmp_path)).files())
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    """Its files would be missing without a word."""
+    (tmp_path / "locked").mkdir()
+    scandir = os.scandir
+
+    def denied(path: str) -> Any:
+        if path.endswith("locked"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(BatchError, match=r"cannot be listed: .*denied: .*locked"):
+        list(open_folder(str(tmp_path)).files())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AWS_PROFILE", "nobody"), ("AWS_ENDPOINT_URL", "minio")]
+)
+def test_an_unusable_setting_of_aws_is_an_error(monkeypatch, variable, value):
+    """It has the name of the folder and of what was found."""
+    _connect.cache_clear()
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BatchError, match=f"s3://bucket/a cannot be opened: .*{value}"):
+        open_folder("s3://bucket/a/")
 
 
 def test_s3_is_called_with_what_lambda_sets(s3):

@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # see startup
 SPACE = "bm25@1"
 K1, B = 1.5, 0.75
 _HASH_BYTES = 8
+#: The last character of the table of spaces: all of Unicode would take 70 MB.
+_LAST_KEPT = 0xFFFF
 #: Scripts without spaces between words, of which each pair of letters is a word: Thai, Lao,
 #: Myanmar, Khmer, kana, Han.
 _UNSPACED = re.compile(
@@ -51,8 +53,10 @@ class _Spaced(dict[int, int]):
     def __missing__(self, code: int) -> int:
         character = chr(code)
         is_part = character.isalnum() or unicodedata.category(character)[0] == "M"
-        self[code] = code if is_part or character == "_" else ord(" ")
-        return self[code]
+        spaced = code if is_part or character == "_" else ord(" ")
+        if code <= _LAST_KEPT:
+            self[code] = spaced
+        return spaced
 
 
 _SPACED = _Spaced()

@@ -147,8 +147,8 @@ class BatchingSession:
         """
         retry_after = max(1, math.ceil(self._seconds_until_done(key)))
         return OverloadedError(
-            f"The server has too much to do: it has {amount:g} {unit} of this caller, and at most "
-            f"{limit:g} are allowed. Send the request again in {retry_after} s.",
+            f"The server has too much to do: it has {amount:.15g} {unit} of this caller, and at "
+            f"most {limit:.15g} are allowed. Send the request again in {retry_after} s.",
             headers={"retry-after": str(retry_after)},
         )
 

@@ -85,16 +85,19 @@ def folder_values(key: str, job: Job) -> dict[str, str | None]:
     """
     values: dict[str, str | None] = {}
     for folder in key.split("/")[:-1]:
+        encoded_name, equals, encoded_value = folder.partition("=")
+        name = unquote(encoded_name)
+        if not equals or name not in job.metadata:
+            continue
+        if name in values:
+            raise BatchError(f"{key} has the folder {name!r} twice; allowed is one.")
         try:
-            name, equals, value = (unquote(text, errors="strict") for text in folder.partition("="))
+            value = unquote(encoded_value, errors="strict")
         except UnicodeDecodeError:
             raise BatchError(
-                f"{key}: the name of a folder is not percent-encoded UTF-8: {folder}."
+                f"{key}: the value of a folder is not percent-encoded UTF-8: {folder}."
             ) from None
-        if equals and name in job.metadata:
-            if name in values:
-                raise BatchError(f"{key} has the folder {name!r} twice; allowed is one.")
-            values[name] = None if value == _HIVE_NULL else value
+        values[name] = None if value == _HIVE_NULL else value
     return values
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.core.bm25 import WordIndex, make_word_index, words
+from embedder.core.bm25 import _SPACED, WordIndex, make_word_index, words
 
 _WORDS = ["violin", "violins", "string", "弦楽", "strings", "a", "I", "the", "été"]
 _TEXT = st.lists(st.sampled_from(_WORDS)).map(" ".join)
@@ -57,6 +57,12 @@ def test_scores_are_those_of_the_formula(texts, query):
     index = index_of(texts)
     matches = index.search(index.weights(f"{query} xylophone"), len(texts))
     assert {match.position: match.score for match in matches} == pytest.approx(expected, rel=1e-4)
+
+
+def test_queries_leave_little_memory():
+    """A caller that sends all of Unicode, bit by bit, fills no table with it."""
+    assert len([*words("".join(map(chr, range(0x10000, 0x30000))))]) > 1000
+    assert max(_SPACED) <= 0xFFFF
 
 
 def test_texts_without_words():

@@ -277,6 +277,14 @@ def test_the_work_of_a_key_is_bounded_in_seconds(make_queue):
     queue._waiting.tokens.clear()
 
 
+def test_a_refusal_has_whole_numbers(make_queue):
+    """So many bytes are no power of ten."""
+    refusal = make_queue(HashSession()).refusal("a", 25_165_000, "bytes of bodies", 25_165_824)
+    assert "it has 25165000 bytes of bodies of this caller, and at most 25165824 are" in (
+        refusal.message
+    )
+
+
 def waits(queue: BatchingSession, tokens: int) -> bool:
     return queue.waiting_tokens == tokens
 

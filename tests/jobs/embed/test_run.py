@@ -132,6 +132,7 @@ def test_several_files_are_one_plan(source, job):
         ("lang=en/year=2024", ("en", "2024")),
         ("year=__HIVE_DEFAULT_PARTITION__/x/lang=a%2Fb%3D%C3%A9%20c", ("a/b=\u00e9 c", None)),
         ("lang=/unwanted=1/unwanted=2/%79ear=+1", ("", "+1")),
+        ("lang=en/year=1/100%FF/caf%E9=%E9", ("en", "1")),
         # The folder counts before the field, which is read nevertheless: it is the text or the id.
         ("lang=x/year=y/text=z/id=7", ("x", "y")),
     ],
