@@ -315,9 +315,13 @@ class S3Folder(Folder):
 
         None if another request has written it meanwhile.
         """
-        if not etag:
-            return self._put(key, data, 409, 412, IfNoneMatch="*")
-        return self._put(key, data, 404, 409, 412, IfMatch=etag)
+        condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
+        conflicts = (404, 409, 412) if etag else (409, 412)
+        if written := self._put(key, data, *conflicts, **condition):
+            return written
+        # A write whose answer is lost is tried again, and then in conflict with itself.
+        stored = self.read_object(key)
+        return stored.etag if stored and stored.data == data else None
 
     def write(self, key: str, data: bytes) -> None:
         """See `Folder`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ConnectionClosedError
 from moto.server import ThreadedMotoServer
 
 from jobs.errors import BatchError, ChangedInputError
@@ -228,6 +229,29 @@ def test_a_creation_is_tried_again_while_another_is_running(s3, conflicts, missi
     s3.conflicts, s3.missing = conflicts, missing
     assert open_folder("s3://bucket/prefix").create("a", b"data")
     assert s3.objects == {"bucket/prefix/a": b"data"}
+
+
+@pytest.mark.parametrize("earlier", [b"", b"earlier"])
+def test_a_write_whose_answer_is_lost_is_no_conflict(s3, earlier):
+    """It is tried again, and finds what it has written; what others have written is a conflict."""
+    folder = S3Folder("s3://bucket/a")
+    etag = folder.replace("key", earlier, "") if earlier else ""
+    client, requests = folder._client, []
+
+    def lose(request: Any, **_: Any) -> None:
+        requests.append(request)
+        if len(requests) == 1:
+            client._endpoint.http_session.send(request)
+            raise ConnectionClosedError(endpoint_url=request.url)
+
+    client.meta.events.register("before-send.s3.PutObject", lose)
+    try:
+        written = folder.replace("key", b"data", etag)
+        assert len(requests) == 2
+        assert written == folder.find("key").etag
+        assert folder.replace("key", b"other", etag) is None
+    finally:
+        client.meta.events.unregister("before-send.s3.PutObject", lose)
 
 
 def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch):

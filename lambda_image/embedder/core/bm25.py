@@ -38,7 +38,7 @@ SPACE = "bm25@1"
 K1, B = 1.5, 0.75
 _HASH_BYTES = 8
 #: The last character of the table of spaces: all of Unicode would take 70 MB.
-_LAST_KEPT = 0xFFFF
+_LAST_CACHED = 0xFFFF
 #: Scripts without spaces between words, of which each pair of letters is a word: Thai, Lao,
 #: Myanmar, Khmer, kana, Han.
 _UNSPACED = re.compile(
@@ -54,7 +54,7 @@ class _Spaced(dict[int, int]):
         character = chr(code)
         is_part = character.isalnum() or unicodedata.category(character)[0] == "M"
         spaced = code if is_part or character == "_" else ord(" ")
-        if code <= _LAST_KEPT:
+        if code <= _LAST_CACHED:
             self[code] = spaced
         return spaced
 
