@@ -1,7 +1,7 @@
 """Reads a document from standard input, within limits, and writes it as JSON.
 
-`python -m jobs.documents.bounded FORMAT CONTENT_TYPE WANTED...`. Exit status `REFUSED` has the
-reason on standard error; a process that ends otherwise was over a limit.
+Its arguments are `FORMAT CONTENT_TYPE WANTED...`. Exit status `REFUSED` has the reason on standard
+error; a process that ends otherwise was over a limit.
 """
 
 import logging
