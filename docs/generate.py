@@ -159,6 +159,10 @@ Work in the root of the clone. A deploy costs money and changes IAM: show the us
 `scripts/cost` prints, and ask first. After an error, look at
 [these](../../operations.md#troubleshooting). All [pages](../../README.md)
 and [settings](../../settings.md).
+
+Documents of many formats are searched in a folder by `scripts/serve --documents FOLDER`, and in
+S3 by [`[ingest]`](../../search.md#documents); [BM25](../../search.md#words) also finds words,
+without a model.
 """
 #: The pages of each section, in order.
 _SKILL_SECTIONS = {
