@@ -14,7 +14,7 @@ from embedder.application import build_router
 from embedder.core.artifact import GoldenTerms, load_artifacts
 from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.reranker import Reranker
-from embedder.core.search import IndexMatch
+from embedder.core.search import EntryMetadata, IndexMatch
 from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.search import fused
 from embedder.http.router import Router
@@ -294,6 +294,22 @@ def test_words_are_searched_without_a_model(by_words, alone):
     validate(document)
     for path, body in {"/": {"text": "a"}, "/similar": {"text": "a"}}.items():
         assert post(by_words, path, body).body == post(alone["embed"], path, body).body
+
+
+def test_words_have_headings_and_filters(models, tmp_path):
+    """The words of headings are an entry's own; a filter limits the searches of each mode."""
+    about = [
+        EntryMetadata(f"id-{position}", {"even": position % 2 == 0, "headings": "Xylophones"})
+        for position in range(len(TEXTS))
+    ]
+    build_index(TEXTS, models / "embed", tmp_path / "index", about=about, bm25=True)
+    settings = EmbedderSettings(artifact=str(models / "embed"), index=str(tmp_path / "index"))
+    router, odd = build_router(settings), {f"id-{position}" for position in range(1, len(TEXTS), 2)}
+    assert found(router, "xylophone", "sparse", 20).keys() == {entry.id for entry in about}
+    for mode in ("dense", "sparse", "hybrid"):
+        body = {"query": "xylophone", "mode": mode, "top_k": 20, "filter": {"even": False}}
+        results = read(post(router, "/search", body))["results"]
+        assert {result["id"] for result in results} == odd
 
 
 def test_words_that_an_index_cannot_have(models, by_words, tmp_path):

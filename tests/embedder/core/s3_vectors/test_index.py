@@ -129,6 +129,7 @@ def test_s3_vectors_fuses_the_searches_of_mode_hybrid(router, loaded, s3_vectors
     assert (best["id"], best["ranks"]) == ("id-7", {})
     assert [*best["scores"]] == ["dense", "sparse", "fused"]
     assert best["scores"]["dense"] == pytest.approx(1, abs=1e-6)
+    assert best["scores"]["sparse"] == loaded._bm25([*loaded.vectors], "text", "entry 7")["id-7"]
     assert best["score"] == best["scores"]["fused"] == pytest.approx(2 / 61)
     assert all(result["score"] < best["score"] for result in rest)
     (query,) = (request for name, request in s3_vectors.calls if name == "QueryVectors")
