@@ -58,7 +58,7 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
         return
     for file in sorted(path.rglob("*")):
         name = file.relative_to(path)
-        if file.is_file() and not any(part[0] in "._" for part in name.parts):
+        if file.is_file() and not any(part.startswith((".", "_", "~$")) for part in name.parts):
             # A name that is no text in UTF-8 cannot be the key of an object.
             yield os.fsencode(name.as_posix()).decode(errors="replace"), file
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from embedding_client.errors import counted
 
-#: Lists of numbers, and names in quotes, of a sentence: they are of one document.
+#: Lists of numbers, names in quotes and suffixes, of a sentence: they are of one document.
 _NUMBER = r"(?:0x[0-9a-f]+|\d+(?:[.,]\d+)*)"
-_OWN = re.compile(rf"(?<![\w-]){_NUMBER}(?:(?:, | and | to ){_NUMBER})*|(?<=\s')[^']+(?=')")
+_OWN = re.compile(
+    rf"(?<![\w-]){_NUMBER}(?:(?:, | and | to ){_NUMBER})*|(?<=\s')[^']+(?=')|(?<=; found )\..+"
+)
 #: The share of unknown tokens from which a model does not know the language.
 _MANY_UNKNOWN = 0.1
 
@@ -50,8 +52,8 @@ class DocumentSummary:
         yield f"{counted(self.documents, 'document')}, {chunks}"
         if self._sums["cut"]:
             yield f"{counted(self._sums['cut'], 'block')} cut: longer than a chunk"
-        if self._sums["unknown"]:
-            share = self._sums["unknown"] / self._sums["tokens"]
+        share = self._sums["unknown"] / max(1, self._sums["tokens"])
+        if round(share, 3):
             known = ": it does not know the language" if share > _MANY_UNKNOWN else ""
             yield f"{share:.1%} of the tokens are unknown to the model{known}"
         yield from _grouped("problems", self._problems)

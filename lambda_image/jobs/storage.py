@@ -45,7 +45,7 @@ _ATTEMPTS = 5
 #: Requests at a time: a reconciliation compares as many documents.
 _CONNECTIONS = 32
 #: The names that `is_hidden` is about; `.` and `..`, which S3 allows, are as other names.
-_HIDDEN = re.compile(r"(^|/)(_|\.(?!\.?(/|$)))")
+_HIDDEN = re.compile(r"(^|/)(_|~\$|\.(?!\.?(/|$)))")
 #: What the name of a file on a disk begins with until it is whole.
 _UNFINISHED = ".unfinished-"
 
@@ -205,8 +205,11 @@ class DiskFolder(Folder):
         except (FileNotFoundError, NotADirectoryError):
             return None
         key = path.relative_to(self._path).as_posix()
-        # The name of a file may be any bytes; those that are no text are an error.
-        key.encode()
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            # The name of a file may be any bytes; those that are no text cannot be a key.
+            raise OSError(errno.EILSEQ, "A name is not UTF-8", str(path)) from None
         return StoredFile(key, *_state(status)) if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
@@ -436,7 +439,10 @@ def open_folder(url: str, *, create: bool = False) -> Folder:
 
 
 def is_hidden(key: str) -> bool:
-    """Return whether a name in a path begins with `.` or `_`: no input, as in Spark and Arrow."""
+    """Return whether a name in a path begins with `.` or `_`: no input, as in Spark and Arrow.
+
+    Nor is one with `~$`: Microsoft Office locks an open document by such a file.
+    """
     return bool(_HIDDEN.search(key))
 
 

@@ -81,7 +81,15 @@ def test_the_command_shows_the_chunks(running, tmp_path, command):
 
 def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
     """Each refused file is named; ignored ones are not; the status says that some are missing."""
-    for name in ("b/a.txt", "b/_draft.txt", ".git/a.txt", "c.png", "d.jpg", b"\xff.png"):
+    for name in (
+        "b/a.txt",
+        "b/_draft.txt",
+        ".git/a.txt",
+        "c.png",
+        "d.jpg",
+        "~$e.docx",
+        b"\xff.png",
+    ):
         file = tmp_path / os.fsdecode(name)
         file.parent.mkdir(exist_ok=True)
         file.write_text("words")
@@ -89,10 +97,10 @@ def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
         large.truncate((32 << 20) + 1)
     code, out, err = command("chunk", tmp_path, "--url", running.url)
     assert (code, out) == (3, "=== b/a.txt: a.txt\n\n--- 1  (1 token)\nwords\n\n")
-    assert err.count("refused: c.png: the key must end with") == 1
+    assert err.count("refused: c.png: its name must end with") == 1
     assert "refused: large.md: it has more than 33,554,432 bytes\n" in err
-    assert "refused: \ufffd.png: the key must end with" in err
-    assert "1 document, 1 chunk of 1 token\nrefused:\n     2 × the key must end" in err
+    assert "refused: \ufffd.png: its name must end with" in err
+    assert "1 document, 1 chunk of 1 token\nrefused:\n     3 × its name must end" in err
     code, out, err = command("chunk", tmp_path / "c.png", "--url", running.url)
     assert (code, out, err.count("\n")) == (1, "", 1)
 
@@ -120,6 +128,8 @@ def test_a_summary_counts_equal_sentences_together():
     lines = [summary.refuse(f"{n}.txt", f"byte {n} is not utf-8") for n in (1, 20, 3)]
     assert lines[1] == "refused: 20.txt: byte 20 is not utf-8"
     summary.refuse("a.png", "it has no text")
+    for suffix in (".log", ".7z"):
+        summary.refuse(f"a{suffix}", f"its name must end with .txt; found {suffix}")
     assert [*summary.add("a.csv", COUNTS | {"cut": 2, "unknown": 1}, ["line 3 is broken"])] == [
         "problem: a.csv: line 3 is broken"
     ]
@@ -134,6 +144,7 @@ def test_a_summary_counts_equal_sentences_together():
         "     1 × line … is broken",
         "refused:",
         "     3 × byte … is not utf-8",
+        "     2 × its name must end with .txt; found …",
         "     1 × it has no text",
     ]
     list(summary.add("c.md", COUNTS | {"unknown": 5}, []))

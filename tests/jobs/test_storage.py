@@ -187,6 +187,13 @@ def test_a_folder_without_an_end_is_an_error(tmp_path):
         list(open_folder(str(tmp_path)).files())
 
 
+def test_a_name_that_is_no_text_is_an_error(tmp_path):
+    """The error has its folder and its bytes."""
+    (tmp_path / os.fsdecode(b"stra\xdfe.md")).touch()
+    with pytest.raises(BatchError, match=r"cannot be listed: .*not UTF-8: '.*/stra.udcdfe\.md'"):
+        list(open_folder(str(tmp_path)).files())
+
+
 def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     """Its files would be missing without a word."""
     (tmp_path / "locked").mkdir()

@@ -59,13 +59,16 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
             read = read_chunks(
                 source, file.key, file.size, chunker, wanted=metadata, non_filterable=("text",)
             )
-        except RefusedDocumentError as error:
+        except (BatchError, RefusedDocumentError) as error:
             print(summary.refuse(file.key, str(error)))
             continue
         for line in summary.add(file.key, read.counts._asdict(), read.problems):
             print(line)
         texts += [metadata.pop("text") for metadata in read.metadata.values()]
         about += [EntryMetadata(name, metadata) for name, metadata in read.metadata.items()]
+    if not texts:
+        print(*summary.lines(), sep="\n")
+        raise BatchError(f"{folder} has no document that can be read.")
     with closing(EmbeddedRowsCache(output.with_name(f"{output.name}.vectors"))) as cache:
         build_index(
             texts,

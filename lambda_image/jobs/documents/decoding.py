@@ -95,7 +95,7 @@ def _label(data: bytes, content_type: str, *, is_html: bool) -> tuple[str, str]:
         # What was read as ASCII up to here is not UTF-16.
         return "utf-8" if label.lower().startswith("utf-16") else label, _DECLARED
     place = "<meta charset> or the content type" if is_html else "the content type"
-    return "utf-8", f"another encoding needs a charset in {place}"
+    return "utf-8", f"save it as UTF-8, or name its charset in {place}"
 
 
 def _codec(label: str) -> str:

@@ -38,12 +38,14 @@ def read_document(
                 f"{suffix} is not read; `soffice --convert-to {_CONVERTED[suffix]}` converts it"
             )
         raise RefusedDocumentError(
-            f"the key must end with {', '.join(_READERS)}; found {suffix or 'no suffix'}"
+            f"its name must end with {', '.join(_READERS)}; found {suffix or 'no suffix'}"
         )
     if key.endswith(_BEDROCK):
         raise RefusedDocumentError(
             f"{_BEDROCK} has metadata for Bedrock, which are not read: those of the object are"
         )
+    if not data:
+        raise RefusedDocumentError("it is empty")
     # S3 keeps the names in lower case.
     own = {name: scalar(attributes[name.lower()]) for name in wanted if name.lower() in attributes}
     document = read(data, attributes.get("Content-Type", ""), wanted)

@@ -70,9 +70,9 @@ def test_html_declares_its_encoding(head, content_type, encoding):
             b"a\xe9",
             "",
             False,
-            "byte 1 is not utf-8 (0xe9); another encoding needs a charset in the",
+            "byte 1 is not utf-8 (0xe9); save it as UTF-8, or name its charset in the",
         ),
-        (b"a\xe9", "", True, "a charset in <meta charset> or the content type"),
+        (b"a\xe9", "", True, "its charset in <meta charset> or the content type"),
         (
             b"a\x81\x1f",
             "text/plain; charset=x-sjis",

@@ -23,12 +23,14 @@ def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "t
 @pytest.mark.parametrize(
     ("key", "data", "problem"),
     [
-        ("a.png", b"x", "the key must end with .txt, .md"),
+        ("a.png", b"x", "its name must end with .txt, .md"),
         ("a", b"x", "found no suffix"),
         ("a.xls", b"x", ".xls is not read; `soffice --convert-to xlsx` converts it"),
         ("a.pdf.metadata.json", b"{}", "has metadata for Bedrock, which are not read"),
-        ("a.txt", b"", "it has no text"),
-        ("a.txt", b"a\xe9", "byte 1 is not utf-8 (0xe9); another encoding needs a charset in the"),
+        ("a.txt", b"", "it is empty"),
+        ("a.docx", b"", "it is empty"),
+        ("a.txt", b" ", "it has no text"),
+        ("a.txt", b"a\xe9", "byte 1 is not utf-8 (0xe9); save it as UTF-8, or name its charset"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(key, data, problem):

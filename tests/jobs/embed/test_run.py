@@ -112,12 +112,13 @@ def test_a_large_file_has_shards_of_the_wanted_size(source, job, name):
 
 
 def test_several_files_are_one_plan(source, job):
-    """They are in the order of their paths, without any part that begins with `.` or `_`."""
+    """They are in the order of their paths, without any part that begins with `.`, `_` or `~$`."""
     (source / "b").mkdir()
     (source / "b" / "2.jsonl").write_bytes(jsonl(["two"]))
     (source / "1.csv").write_bytes(csv_file(["one"]))
     (source / "_SUCCESS").write_bytes(b"")
     (source / ".part.crc").write_bytes(b"")
+    (source / "~$1.csv").write_bytes(b"")
     (source / "b" / "_temporary").mkdir()
     (source / "b" / "_temporary" / "3.jsonl").write_bytes(jsonl(["three"]))
     (source / "b" / ".4.jsonl").write_bytes(jsonl(["four"]))

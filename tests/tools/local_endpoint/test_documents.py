@@ -1,5 +1,6 @@
 """A folder of documents, served with an index of its chunks."""
 
+import errno
 import json
 import os
 import re
@@ -50,11 +51,11 @@ def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp
     printed = capfd.readouterr()
     assert printed.out == ""
     assert "refused: c.txt: byte 1 is not utf-8" in printed.err
-    assert "refused: d.png: the key must end with .txt" in printed.err
+    assert "refused: d.png: its name must end with .txt" in printed.err
     assert "100%" in printed.err
     summary = printed.err[printed.err.index("2 documents") :].splitlines()
     assert summary[:2] == ["2 documents, 2 chunks of 2 to 3 tokens", "refused:"]
-    assert [line[:13] for line in summary[2:]] == ["     1 × byte", "     1 × the "]
+    assert [line[:13] for line in summary[2:]] == ["     1 × byte", "     1 × its "]
     router = build_router(EmbedderSettings(artifact=models, index=index))
 
     def search(**body):
@@ -173,13 +174,30 @@ def test_errors_are_one_line(models, tmp_path, capfd):
     assert "gone is not a folder" in capfd.readouterr().err
     (tmp_path / "empty").mkdir()
     assert documents.main([str(tmp_path / "empty"), *words]) == 2
-    assert "no texts" in capfd.readouterr().err
+    assert "empty has no document that can be read" in capfd.readouterr().err
     (tmp_path / "index.vectors").write_text("no database, which this is not" * 100)
     (tmp_path / "empty" / "a.txt").write_text("hello")
     assert documents.main([str(tmp_path / "empty"), *words]) == 2
     assert re.fullmatch(r"error: .*index\.vectors cannot be read: .*\n", capfd.readouterr().err)
     with pytest.raises(ModelError, match="failed"):
         documents_of(str(tmp_path / "gone"), models, cache=tmp_path)
+
+
+def test_a_file_without_permission_is_named(models, folder, tmp_path, monkeypatch, capsys):
+    """The others are searched."""
+    opened = Path.open
+
+    def denied(path, *mode, **options):
+        if path.name == "a.md":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *mode, **options)
+
+    monkeypatch.setattr(Path, "open", denied)
+    words = [str(folder), "--artifact", str(models), "--output", str(tmp_path / "index")]
+    assert documents.main(words) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"refused: a\.md: .*a\.md cannot be read: .*Permission denied", printed)
+    assert "1 document, 1 chunk" in printed
 
 
 @pytest.mark.parametrize("cache", [b"", b"no database, which this is not" * 100])

@@ -23,6 +23,10 @@ _HYPHENS = str.maketrans("\x02\xad", "--")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 #: The end of a long line within a sentence: the next begins with a small letter.
 _WRAPPED = re.compile(r"(?<=[^\n]{60}[^\W\d_]|[^\n]{60}[,;])\n(?=([a-zß-öø-ÿ]))")
+#: The dots between a title and its page number, in a table of contents.
+_LEADER = re.compile(
+    r"(?<![ \t.])[ \t]*+(?:\.[ \t]*+){5,}+(?=(?:\d+|[ivxlc]+)[ \t]*+$)", re.MULTILINE
+)
 #: More drawn paths than the rules and frames of an empty page have.
 _FEW_PATHS = 50
 
@@ -75,7 +79,7 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 def _text(page: pypdfium2.PdfPage) -> str:
     text = page.get_textpage().get_text_bounded().replace("\r\n", "\n")
-    return _FORMS.sub(lambda forms: unicodedata.normalize("NFKC", forms[0]), text)
+    return _FORMS.sub(lambda forms: unicodedata.normalize("NFKC", forms[0]), _LEADER.sub(" ", text))
 
 
 def _shows_something(page: pypdfium2.PdfPage) -> bool:

@@ -71,10 +71,15 @@ def test_a_bookmark_is_a_heading_and_a_page_is_metadata():
             ["A long line that is about as wide as a page of a book is, and", "ends there."],
             "and ends there.",
         ),
+        # A table of contents; other dots stay.
+        (
+            ["2.1 Pumps . . . . . . . . 17", "Preface........ iv", "Name: ......"],
+            "2.1 Pumps 17\nPreface iv\nName: ......",
+        ),
     ],
 )
 def test_what_setting_type_did_to_words_is_undone(shown, text):
-    """Ligatures, words that are divided at the end of a line, and lines within a sentence."""
+    """Ligatures, divided words, lines within a sentence, and dots before a page number."""
     assert texts(pdf(lines(*shown)))[0].endswith(text)
 
 
