@@ -23,7 +23,13 @@ def chunk(args: argparse.Namespace) -> int:
     summary = DocumentSummary()
     with EmbeddingClient(args.url) as client:
         for name, file in _files(args.file):
-            data = _content(file)
+            try:
+                data = _content(file)
+            except FileError as error:
+                if not args.file.is_dir():
+                    raise
+                print_error(summary.refuse(name, str(error)))
+                continue
             if data is None:
                 print_error(summary.refuse(name, f"it has more than {_MAX_BYTES:,} bytes"))
                 continue

@@ -1,7 +1,10 @@
 """Chunks of documents: both clients and `embed chunk`, at a real `scripts/serve`."""
 
+import errno
 import json
 import os
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,7 +82,7 @@ def test_the_command_shows_the_chunks(running, tmp_path, command):
     assert [*map(json.loads, command("chunk", file, *options)[1].splitlines())] == CHUNKS
 
 
-def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
+def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command, monkeypatch):
     """Each refused file is named; ignored ones are not; the status says that some are missing."""
     for name in (
         "b/a.txt",
@@ -88,6 +91,7 @@ def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
         "c.png",
         "d.jpg",
         "~$e.docx",
+        "locked.md",
         b"\xff.png",
     ):
         file = tmp_path / os.fsdecode(name)
@@ -95,10 +99,19 @@ def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command):
         file.write_text("words")
     with (tmp_path / "large.md").open("wb") as large:
         large.truncate((32 << 20) + 1)
+    read_bytes = Path.read_bytes
+
+    def denied(path):
+        if path.name == "locked.md":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
     code, out, err = command("chunk", tmp_path, "--url", running.url)
     assert (code, out) == (3, "=== b/a.txt: a.txt\n\n--- 1  (1 token)\nwords\n\n")
     assert err.count("refused: c.png: its name must end with") == 1
     assert "refused: large.md: it has more than 33,554,432 bytes\n" in err
+    assert re.search(r"refused: locked\.md: .*cannot be read: Permission denied\.\n", err)
     assert "refused: \ufffd.png: its name must end with" in err
     assert "1 document, 1 chunk of 1 token\nrefused:\n     3 × its name must end" in err
     code, out, err = command("chunk", tmp_path / "c.png", "--url", running.url)

@@ -62,6 +62,8 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         except (BatchError, RefusedDocumentError) as error:
             print(summary.refuse(file.key, str(error)))
             continue
+        if not read.metadata:
+            continue  # It was deleted after it was listed.
         for line in summary.add(file.key, read.counts._asdict(), read.problems):
             print(line)
         texts += [metadata.pop("text") for metadata in read.metadata.values()]

@@ -200,6 +200,21 @@ def test_a_file_without_permission_is_named(models, folder, tmp_path, monkeypatc
     assert "1 document, 1 chunk" in printed
 
 
+def test_a_file_that_is_deleted_meanwhile_is_no_document(
+    models, folder, tmp_path, monkeypatch, capsys
+):
+    """It was listed before."""
+
+    def deleting(key):
+        (folder / "acme" / "b.jsonl").unlink(missing_ok=True)
+        return key.startswith(".")
+
+    monkeypatch.setattr(documents, "is_hidden", deleting)
+    words = [str(folder), "--artifact", str(models), "--output", str(tmp_path / "index")]
+    assert documents.main(words) == 0
+    assert "1 document, 1 chunk of 3 tokens\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("cache", [b"", b"no database, which this is not" * 100])
 def test_the_vectors_file_is_closed(models, folder, tmp_path, monkeypatch, cache):
     """After a build, and if the file cannot be read."""
