@@ -92,7 +92,9 @@ def test_the_page_finds_what_the_signed_api_does(ask, url, signed):
         "dates.md",
     ]
     chunks = ask("/page/document", {"source": "dates.md"}).json()["chunks"]
-    assert [chunk["text"] for chunk in chunks] == [f"parse a date {n}" for n in range(12)]
+    texts = [f"parse a date {number}" for number in range(12)]
+    # This small model has no room for the heading of the page, which begins the text then.
+    assert [chunk["text"] for chunk in chunks] == [f"Dates\n\n{texts[0]}", *texts[1:]]
 
 
 def test_an_index_of_texts_has_no_documents(built):
