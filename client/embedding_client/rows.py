@@ -9,6 +9,7 @@ library alone.
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any
@@ -75,10 +76,13 @@ def parse_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = next(iter(_repeated(name for name, _ in pairs)))
         raise ValueError(f"the key {repeated!r} is twice in an object, and is allowed once")
     return fields
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def json_fields(
@@ -230,10 +234,10 @@ def cells_problem(header: Sequence[str], cells: Sequence[str]) -> str:
 
 def header_problem(names: Sequence[str]) -> str | None:
     """Return why a header is refused, or None. Several columns may have no name."""
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    repeated = sorted(filter(None, _repeated(names)))
     if not repeated:
         return None
-    listed = ", ".join(map(repr, repeated))
+    listed = ", ".join(map(repr, repeated[:_LISTED]))
     return f"has more than one column named {listed}. Column names must be unique"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, chain, groupby, islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -23,8 +23,8 @@ _MAX_UNITS = 2_000_000
 #: Characters of a chunk's headings.
 _MAX_HEADINGS = 512
 #: The end of a line, with the blank lines after it; the indentation belongs to the next line.
-_LINE_END = re.compile(r"(\n(?:[^\S\n]*\n)*)")
-_BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)+")
+_LINE_END = re.compile(r"(\n(?:\s*\n)?)")
+_BLANK_LINES = re.compile(r"\s*\n")
 #: The white space after a sentence; Chinese and Japanese ones have none.
 _SENTENCE_END = re.compile(
     r"((?<=[.!?…।؟۔])\s+|(?<=[.!?…][\"'”’»)])\s+|(?<=[。！？])(?![。！？」』”’）])\s*"
@@ -221,9 +221,12 @@ class _Packer:
 
     def packed(self, group: _Group) -> Iterator[tuple[str, list[int]]]:
         """Yield the texts of the chunks of a group, and their tokens."""
-        room = self._tokens - self._overlap - group.weight
-        pending = deque(_parts(group.units, room))
+        room = self._tokens - group.weight
+        # A header of half a chunk leaves no room for an overlap of the other half.
+        most = min(self._overlap, room // 2)
+        pending = deque(_parts(group.units, room - most))
         introduction, overlap = group.introduction, ""
+        header = "" if group.closing else group.opening  # of a table; until a chunk has it
         while pending:
             units = pending.popleft()
             text = _joined(units)
@@ -239,8 +242,11 @@ class _Packer:
                 if len(candidate) < 2 or self._fits(candidate, ids):
                     if introduction and candidate is not candidates[0]:
                         yield introduction, self._encode(introduction)
+                    if header and candidate == text:
+                        yield header, self._encode(header)
                     yield candidate, ids
-                    introduction, overlap = "", self._tail(units)
+                    header = introduction = ""
+                    overlap = self._tail(units, most)
                     break
             else:
                 # The whole has more tokens than its parts together.
@@ -291,17 +297,17 @@ class _Packer:
             yield from self._units(begin, joint)
         yield from self._units(text[stop:], text[len(begin) : stop] if begin else joint)
 
-    def _tail(self, units: list[_Unit]) -> str:
-        """Return the last lines or sentences that fit the overlap, but never a whole chunk."""
+    def _tail(self, units: list[_Unit], most: int) -> str:
+        """Return the last lines or sentences with up to `most` tokens, but never a whole chunk."""
         tail = joint = ""
-        for unit in reversed(units[1:] if self._overlap else []):
+        for unit in reversed(units[1:] if most else []):
             pieces = [(unit.text, unit.joint)]
             if unit.is_paragraph:
                 end = _LINE_END if "\n" in unit.text else _SENTENCE_END
                 pieces = list(_divided(end, unit.text, unit.joint))
             for piece, own_joint in reversed(pieces):
                 longer = piece + joint + tail
-                if self._weight(longer) > self._overlap:
+                if self._weight(longer) > most:
                     return tail
                 tail, joint = longer, own_joint
         return tail
@@ -332,14 +338,15 @@ def _divided(end: re.Pattern[str], text: str, joint: str) -> Iterator[tuple[str,
 
     `joint` is that before the first one.
     """
-    between = [joint, *end.split(text)]
-    joint = ""
-    for before, piece in zip(between[::2], between[1::2], strict=True):
-        joint += before
-        if piece:
-            stripped = piece.rstrip()
+    start = 0
+    for match in chain(end.finditer(text), [None]):
+        stop, following = match.span() if match else (len(text), len(text))
+        stripped = text[start:stop].rstrip()
+        if stripped:
             yield stripped, joint
-            joint = piece[len(stripped) :]
+            joint = ""
+        joint += text[start + len(stripped) : following]
+        start = following
 
 
 def _joined(units: list[_Unit]) -> str:

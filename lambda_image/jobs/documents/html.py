@@ -235,8 +235,8 @@ class _Reader:
             self._words.append("[x] " if "checked" in node.attributes else "[ ] ")
         elif tag in _AROUND:
             self._words.append(_AROUND[tag][0])
-        elif tag == "sup" and _EXPONENT.fullmatch(node.text()):
-            self._words.append("^" if node.css_first("a") is None else " ")
+        elif tag == "sup" and (sign := _sign_of_superscript(node)):
+            self._words.append(sign)
         elif _is_link_in_page(node, tag):
             self._open_links += 1
             self._links += 1
@@ -410,6 +410,16 @@ class _Reader:
             fence = "`" * (longest + 1)
             opening = fence + language
             self._outline.add(f"{opening}\n{text}\n{fence}", opening=opening, closing=fence)
+
+
+def _sign_of_superscript(node: LexborNode) -> str:
+    """Return what divides an exponent from its base, or a note's number from its word."""
+    if _EXPONENT.fullmatch(node.text(deep=False)):
+        return "^"
+    child = node.child
+    if child is None or child.tag == "-text" or not _EXPONENT.fullmatch(child.text(deep=False)):
+        return ""
+    return " " if child.tag == "a" else "^"
 
 
 def _number(node: LexborNode, name: str, default: int) -> int:

@@ -5,7 +5,7 @@ import re
 from jobs.documents.document import Outline
 
 #: The indentation after them belongs to the paragraph.
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 def read_text(text: str, outline: Outline) -> None:

@@ -1,6 +1,7 @@
 """Blocks to chunks: sizes, lines, overlap, and what a change moves."""
 
 import random
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from embedder.core.engine import Engine
 from embedder.core.search import passage
 from jobs.documents.chunking import Chunker
-from jobs.documents.document import Block, RefusedDocumentError
+from jobs.documents.document import Block, Outline, RefusedDocumentError
+from jobs.documents.text import read_text
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 TOKENS = 60
@@ -170,6 +172,8 @@ ROW = f"| {'long ' * 18}|"
             20,
             [f"{TABLE}\n| 1 | 2 |\n| 3 | 4 |", ROW, f"{TABLE}\n| 5 | 6 |"],
         ),
+        # But the header is not lost.
+        (f"{TABLE}\n{ROW}\n{ROW}", {"opening": TABLE}, 20, [TABLE, ROW, ROW]),
         # A header that is longer than half of a chunk is not repeated.
         (
             "\n".join([TABLE, "| 1 | 2 |", "| 3 | 4 |"]),
@@ -186,6 +190,30 @@ def test_each_piece_of_a_block_has_its_lines(text, lines, tokens, chunks):
     made = list(chunker.chunks([Block("before"), Block(text, **lines), Block("after")]))
     assert [chunk.text for chunk in made] == ["before", *chunks, "after"]
     assert [chunk.piece for chunk in made] == [0, *range(1, len(chunks) + 1), 0]
+
+
+def test_a_header_of_half_a_chunk_has_no_place_for_an_overlap_of_half():
+    """The rows share what is left."""
+    header, rows = " ".join("abcdefgh"), [f"row {number}" for number in range(20)]
+    block = Block("\n".join([header, *rows]), opening=header)
+    for chunk in (chunks := list(make_chunker(8, 16).chunks([block]))):
+        assert chunk.text.startswith(f"{header}\nrow ")
+        assert chunk.tokens <= 16
+    assert set(rows) <= {line for chunk in chunks for line in chunk.text.split("\n")}
+
+
+@pytest.mark.parametrize("line", ["\n", " \t\n"])
+def test_blank_lines_take_the_memory_of_their_text(line):
+    """A pattern that repeats a group takes 120 bytes for each, 4 GB for a file of line breaks."""
+    text, outline = line * 100_000, Outline()
+    tracemalloc.start()
+    read_text(f"{text}a\n{text}b", outline)
+    blocks = [*outline.blocks, Block(f"{text}a {'long ' * 20}{text}b")]
+    chunks = [chunk.text for chunk in make_chunker(0, 16).chunks(blocks)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (chunks[0], chunks[-1]) == ("a\n\nb", "b")
+    assert peak < 4_000_000
 
 
 @pytest.mark.parametrize(("words", "chunks"), [(4, 0), (5, 1)])

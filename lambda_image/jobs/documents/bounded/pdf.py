@@ -18,7 +18,7 @@ from jobs.documents.text import read_text
 #: Ligatures and other forms of letters that only a font has, of Latin, Hebrew and Arabic.
 _FORMS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc]+")
 #: A word that is divided at the end of a line, which is \x02 where PDFium sees it.
-_DIVIDED = re.compile(r"([^\W\d_]+)(?:\x02|[-\xad\u2010][ \t]*\n)[ \t]*([^\W\d_]+)")
+_DIVIDED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(?:\x02|[-\xad\u2010][ \t]*\n)[ \t]*([^\W\d_]+)")
 _HYPHENS = str.maketrans("\x02\xad", "--")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 #: The end of a long line within a sentence: the next begins with a small letter.
