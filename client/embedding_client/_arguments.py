@@ -214,8 +214,8 @@ def _add_chunk(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON line for each chunk")
     parser.add_argument(
         "--url",
-        default="http://127.0.0.1:9000",
-        help="that of scripts/serve (default: %(default)s)",
+        help=f"that of scripts/serve (default: ${URL_VARIABLE} if it is of this machine, else "
+        "http://127.0.0.1:9000)",
     )
 
 

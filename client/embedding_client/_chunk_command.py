@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from embedding_client._arguments import URL_VARIABLE
+from embedding_client._auth import LOOPBACK
 from embedding_client._client import EmbeddingClient
 from embedding_client.document_summary import DocumentSummary
 from embedding_client.errors import FileError, RequestError, counted, print_error
@@ -21,7 +24,7 @@ _SHOWN = {"document", "title", "headings", "tenant"}
 def chunk(args: argparse.Namespace) -> int:
     """Run `embed chunk`: print the chunks, and in the end what became of the documents."""
     summary = DocumentSummary()
-    with EmbeddingClient(args.url) as client:
+    with EmbeddingClient(args.url or _local_url()) as client:
         for name, file in _files(args.file):
             try:
                 data = _content(file)
@@ -55,6 +58,16 @@ def chunk(args: argparse.Namespace) -> int:
     if not summary.refused:
         return 0
     return _INCOMPLETE if summary.documents else 1
+
+
+def _local_url() -> str:
+    """Return the URL of `scripts/serve`: a deployed endpoint divides no documents."""
+    url = os.environ.get(URL_VARIABLE, "")
+    try:
+        is_local = urlsplit(url).hostname in LOOPBACK
+    except ValueError:
+        is_local = False
+    return url if is_local else "http://127.0.0.1:9000"
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path]]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from embedding_client import RequestError
+from embedding_client._chunk_command import _local_url
 from embedding_client.document_summary import DocumentSummary
 from tests.embedding_client.answers import asynchronously
 
@@ -80,6 +81,23 @@ def test_the_command_shows_the_chunks(running, tmp_path, command):
     assert (code, err) == (0, "1 document, 2 chunks of 3 to 5 tokens\n")
     options = ("--metadata", "year", "--json", "--url", running.url)
     assert [*map(json.loads, command("chunk", file, *options)[1].splitlines())] == CHUNKS
+
+
+@pytest.mark.parametrize(
+    ("variable", "asked"),
+    [
+        (None, "http://127.0.0.1:9000"),
+        ("http://localhost:9001", "http://localhost:9001"),
+        ("https://abc.lambda-url.eu-central-1.on.aws", "http://127.0.0.1:9000"),
+        ("http://[", "http://127.0.0.1:9000"),
+    ],
+)
+def test_documents_go_to_this_machine_unless_a_url_is_given(monkeypatch, variable, asked):
+    """A deployed endpoint, which the variable may name, divides none."""
+    monkeypatch.delenv("EMBEDDING_URL", raising=False)
+    if variable:
+        monkeypatch.setenv("EMBEDDING_URL", variable)
+    assert _local_url() == asked
 
 
 def test_a_folder_is_divided_as_ingest_would(running, tmp_path, command, monkeypatch):
