@@ -60,7 +60,8 @@ def test_both_clients_return_the_chunks(running, client):
         ("a.exe", {}, "refused_document", "must end with"),
         ("a.txt", {"chunk_tokens": 255}, "invalid_field", "chunk_tokens must be from 8 to 254"),
         ("a.txt", {"overlap_tokens": 200}, "invalid_field", "overlap_tokens must be from 0 to"),
-        ("a.txt", {"metadata": [1]}, "invalid_field", '"metadata" must be a list of strings'),
+        ("a.txt", {"metadata": [1]}, "invalid_field", '"metadata" must be a list of up to 50 keys'),
+        ("a.pdf", {"metadata": ["a\0"]}, "invalid_field", "of 1 to 63 characters"),
         ("a" * 1025, {}, "invalid_field", '"name" must be a string of at most 1024 characters'),
     ],
 )

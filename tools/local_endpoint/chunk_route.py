@@ -47,12 +47,14 @@ class _Base64(JsonType):
 
 
 class _Names(JsonType):
-    """A list of names."""
+    """A list of metadata keys."""
 
-    allowed = "a list of strings"
+    allowed = "a list of up to 50 keys of 1 to 63 characters"
 
     def check(self, value: object, name: str) -> list[str]:
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if not isinstance(value, list) or len(value) > 50:
+            raise self.error(value, name)
+        if all(isinstance(key, str) and 0 < len(key) < 64 and key.isprintable() for key in value):
             return value
         raise self.error(value, name)
 

@@ -19,7 +19,7 @@ _CONVERTED = {
 #: The end of the keys of metadata of Bedrock Knowledge Bases, next to each document.
 _BEDROCK = ".metadata.json"
 #: Bytes of HTML or Markdown that are read in this process.
-_MAX_UNBOUNDED = 64 * 1024
+_MAX_UNBOUNDED = 32 * 1024
 
 
 def read_document(
@@ -73,7 +73,7 @@ def _by_size(
 ) -> Callable[[bytes, str, Collection[str]], Document]:
     """Return a reader that reads large objects in a process with limits.
 
-    A small one has read its text before a process starts, and takes 5 s at worst.
+    A small one has read its text before a process starts, and takes few seconds at worst.
     """
     read_large = bounded(name)
     return lambda data, content_type, wanted: (

@@ -28,8 +28,6 @@ from jobs.rows import (
 )
 
 _TEXT = "text"
-#: Cells without a value, as R and pandas write them.
-_ABSENT = {"", "NA", "NaN", "nan"}
 #: A number as Excel writes it where semicolons separate the cells.
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 #: Reasons that a document's problems have, and lines that each lists.
@@ -109,8 +107,7 @@ def _csv_rows(lines: Sequence[str], separator: str) -> Iterator[Row]:
         doubt = None
         if cells and any(header[len(cells) :]):
             doubt = f"{cells_problem(header, cells)}: the last ones are read as empty"
-        values = [None if cell.strip() in _ABSENT else cell for cell in cells]
-        yield Row(line, zip(header, values, strict=False), problem, doubt)
+        yield Row(line, zip(header, cells, strict=False), problem, doubt)
 
 
 def _csv_cells(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str], str | None]]:

@@ -36,8 +36,10 @@ def main() -> None:
         sys.stdout.buffer.write(_json(document))
     except RefusedDocumentError as error:
         _refuse(str(error))
-    except (MemoryError, RecursionError) as error:
-        _refuse(f"its text takes more than {MEMORY >> 20:,} MB of memory ({type(error).__name__})")
+    except MemoryError:
+        _refuse(f"its text takes more than {MEMORY >> 20:,} MB of memory")
+    except RecursionError:
+        _refuse("its parts are nested too deeply")
     except Exception as error:  # a broken file may raise anything from the library
         label = name.partition("_")[0].upper()
         _refuse(f"it is not valid {label} ({type(error).__name__})")

@@ -21,6 +21,8 @@ _HEADING = re.compile("heading ([1-9])", re.IGNORECASE)
 #: The built-in styles of tables of contents, of figures and of authorities.
 _CONTENTS = re.compile(r"toc \d|table of \w+", re.IGNORECASE)
 _BULLETS = {"bullet", "none"}
+#: Levels of headings; the next one is text.
+_LEVELS = 9
 
 
 class _Style(NamedTuple):
@@ -91,14 +93,15 @@ class _HtmlWriter:
         if style.name.lower() == "title" and not self.title:
             self.title = unescape(" ".join(html.replace("<br>", " ").split()))
             return 0, ""
-        own_level = value(element, "pPr", "outlineLvl")
-        heading = min(6, int(own_level) + 1 if own_level else style.level)
-        if heading > 0 and own_level != "9":
+        own_level = _number(value(element, "pPr", "outlineLvl"))
+        heading = style.level if own_level is None else own_level + 1
+        heading = min(6, heading) if heading <= _LEVELS else 0
+        if heading > 0:
             return 0, f"<h{heading}>{html}</h{heading}>"
         list_id = value(element, "pPr", "numPr", "numId") or style.list_id
         if not list_id or list_id == "0":
             return 0, f"<p>{html}</p>"
-        level = min(8, int(value(element, "pPr", "numPr", "ilvl") or 0))
+        level = min(8, _number(value(element, "pPr", "numPr", "ilvl")) or 0)
         if (list_id, level) in self._bullets:
             return level + 1, f"<li><p>{html}</p>"
         self._numbers[list_id, level] += 1
@@ -196,20 +199,26 @@ def _styles(package: ZipPackage, name: str) -> dict[str, _Style]:
         while ancestor in elements and ancestor not in lineage:
             lineage[ancestor] = elements[ancestor]
             ancestor = value(elements[ancestor], "basedOn")
-        levels = [int(level) + 1 for item in lineage.values() if (level := _level(item))]
+        levels = [level + 1 for item in lineage.values() if (level := _level(item)) is not None]
         lists = [value(item, "pPr", "numPr", "numId") for item in lineage.values()]
         styles[style_id] = _Style(
             value(element, "name") or "",
-            levels[0] if levels and levels[0] < 10 else 0,
+            levels[0] if levels and levels[0] <= _LEVELS else 0,
             next(filter(None, lists), None),
         )
     return styles
 
 
-def _level(style: Element) -> str | None:
+def _number(text: str | None) -> int | None:
+    """Return a number from 0 on; None for another text."""
+    return int(text) if text and text.isdecimal() and len(text) < 9 else None
+
+
+def _level(style: Element) -> int | None:
     """Return the level of a style's headings, from 0; 9 for text."""
+    level = _number(value(style, "pPr", "outlineLvl"))
     heading = _HEADING.fullmatch(value(style, "name") or "")
-    return value(style, "pPr", "outlineLvl") or (str(int(heading[1]) - 1) if heading else None)
+    return int(heading[1]) - 1 if heading and level is None else level
 
 
 def _bullets(package: ZipPackage, name: str) -> set[tuple[str, int]]:
@@ -218,7 +227,7 @@ def _bullets(package: ZipPackage, name: str) -> set[tuple[str, int]]:
     for part in package.related(name, "numbering").values():
         root = package.xml(part)
         without_numbers = {
-            (value(definition, of="abstractNumId"), int(value(level, of="ilvl") or 0))
+            (value(definition, of="abstractNumId"), _number(value(level, of="ilvl")) or 0)
             for definition in children(root, "abstractNum")
             for level in children(definition, "lvl")
             if value(level, "numFmt") in _BULLETS

@@ -15,8 +15,8 @@ from jobs.documents.html import read_html
 
 #: Methods that hide fonts alone: https://www.w3.org/TR/epub-33/#sec-font-obfuscation.
 _OF_FONTS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
-_LINK = re.compile(r"<a\b[^>]*?\bhref=[\"']([^\"'#]+)[^>]*>(.*?)</a>", re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+_LINK = re.compile(r"<a\b[^<>]*?\bhref=[\"']([^\"'#]+)[^>]*>(.*?)</a>", re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def read(data: bytes, _content_type: str, _wanted: Collection[str]) -> Document:

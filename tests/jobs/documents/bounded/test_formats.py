@@ -80,10 +80,14 @@ def workbook() -> bytes:
                 paragraph("apt &amp; dpkg", style("Kreis")),
                 paragraph("Direct", '<outlineLvl val="0"/>'),
                 paragraph("Text", '<outlineLvl val="9"/>'),
+                paragraph("No level", '<outlineLvl val="x"/>'),
+                paragraph("No item", item(2, -3)),
             ],
             [
                 (("The title", "Install", "On Linux"), "apt & dpkg"),
                 (("The title", "Direct"), "Text"),
+                (("The title", "Direct"), "No level"),
+                (("The title", "Direct"), "1. No item"),
             ],
         ),
         (

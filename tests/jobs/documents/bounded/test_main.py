@@ -27,6 +27,7 @@ from tests.jobs.documents.bounded.files import (
 )
 
 MEMORY = "its text takes more than 1,024 MB of memory"
+NESTED = "its parts are nested too deeply"
 
 
 def packed(unit: bytes, count: int) -> bytes:
@@ -89,7 +90,7 @@ ZIPS = {
         "bomb": (lambda: big("word/document.xml"), "unpacks to more than 268,435,456 bytes"),
         "laughs": (lambda: docx(paragraph("&j;"), doctype=LAUGHS), "it is not valid DOCX"),
         "foreign": (lambda: docx(paragraph("&a;"), doctype=FOREIGN), "it is not valid DOCX"),
-        "deep": (lambda: docx(deep("sdt")), MEMORY),
+        "deep": (lambda: docx(deep("sdt")), NESTED),
     },
     ".pptx": OFFICE
     | {
@@ -127,7 +128,7 @@ ZIPS = {
 }
 TEXTS = {
     ".rst": {
-        "deep": (lambda: b"".join(b" " * n + b"* a\n\n" for n in range(2000)), MEMORY),
+        "deep": (lambda: b"".join(b" " * n + b"* a\n\n" for n in range(2000)), NESTED),
         "substitutions": (
             lambda: (
                 b".. |a| replace:: ha\n"
