@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from jobs.documents.bounded.zip_package import ZipPackage, children, local, value
-from jobs.documents.document import Document, Outline
+from jobs.documents.document import Document, Outline, RefusedDocumentError
 from jobs.documents.html import read_html
 
 #: Deleted text, a second form of a drawing, how ruby is read, and properties.
@@ -21,6 +21,7 @@ _HEADING = re.compile("heading ([1-9])", re.IGNORECASE)
 #: The built-in styles of tables of contents, of figures and of authorities.
 _CONTENTS = re.compile(r"toc \d|table of \w+", re.IGNORECASE)
 _BULLETS = {"bullet", "none"}
+_FOREIGN = "it has inserted files (altChunk), which Word reads when it opens and saves it"
 #: Levels of headings; the next one is text.
 _LEVELS = 9
 
@@ -46,13 +47,18 @@ def read(data: bytes, _content_type: str, _wanted: Collection[str]) -> Document:
     outline = Outline()
     read_html(html, outline)
     outline.end_section()
-    return Document(writer.title or package.title(), {}, outline.blocks)
+    problems = (_FOREIGN,) if writer.has_foreign_parts else ()
+    if problems and not outline.blocks:
+        raise RefusedDocumentError(_FOREIGN)
+    return Document(writer.title or package.title(), {}, outline.blocks, problems)
 
 
 class _HtmlWriter:
     def __init__(self, package: ZipPackage, name: str) -> None:
         #: The text of its first paragraph in the style "Title".
         self.title = ""
+        #: Whether it has HTML or other files, which Word inserts when it opens it.
+        self.has_foreign_parts = False
         self._styles = _styles(package, name)
         self._bullets = _bullets(package, name)
         #: The last number of each level of a list.
@@ -76,6 +82,8 @@ class _HtmlWriter:
                 level, html = self._paragraph(element)
             elif tag == "tbl":
                 html = self._table(element)
+            elif tag == "altChunk":
+                self.has_foreign_parts = True
             elif tag not in _HIDDEN and not _is_contents(element):
                 html = "".join(self.blocks(element))
             following, self._following = self._following, []

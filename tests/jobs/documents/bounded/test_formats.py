@@ -146,6 +146,13 @@ def test_docx_is_what_word_shows(body, blocks):
     assert [(block.headings, block.text) for block in found.blocks] == blocks
 
 
+def test_a_file_that_word_inserts_into_docx_is_named():
+    """The rest is read."""
+    document_with_html = read(".docx", document(paragraph("x"), '<altChunk id="rId1"/>'))
+    assert [block.text for block in document_with_html.blocks] == ["x"]
+    assert "inserted files" in document_with_html.problems[0]
+
+
 def test_a_title_of_docx_is_its_first_paragraph_of_that_style_or_its_property():
     """The property often is that of a template."""
     assert (

@@ -91,6 +91,7 @@ ZIPS = {
         "laughs": (lambda: docx(paragraph("&j;"), doctype=LAUGHS), "it is not valid DOCX"),
         "foreign": (lambda: docx(paragraph("&a;"), doctype=FOREIGN), "it is not valid DOCX"),
         "deep": (lambda: docx(deep("sdt")), NESTED),
+        "of HTML": (lambda: docx('<altChunk id="rId1"/>'), "inserted files"),
     },
     ".pptx": OFFICE
     | {
