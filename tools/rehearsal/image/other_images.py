@@ -53,9 +53,7 @@ _KEY, _OTHER_KEY = "the key of the rehearsal", "a key that is in no line"
 _KEYS_FILE = "/keys"
 #: Answers are checked for correctness, not for speed: an emulated processor is slow, so that the
 #: limits of a request and of the end are those of a day.
-_PATIENT = {
-    f"{PREFIX}{name}": "86400" for name in ("HEADER_TIMEOUT", "BODY_TIMEOUT", "TIMEOUT", "DRAIN")
-}
+_PATIENT = {f"{PREFIX}{name}": "86400" for name in ("TIMEOUT", "DRAIN")}
 # These run in the container: the standard library only. There is no timeout, as for Lambda's
 # emulator; the container of a server that does not start is gone, and its clients with it.
 _CLIENT = """
