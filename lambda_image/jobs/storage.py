@@ -240,7 +240,7 @@ class S3Folder(Folder):
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         with _explained(f"{self.name} cannot be opened"):
-            self._client = _connect(region, endpoint)
+            self._client = _connect(region, endpoint, os.environ.get("AWS_ACCESS_KEY_ID"))
 
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
         """See `Folder`."""
@@ -447,8 +447,8 @@ def is_hidden(key: str) -> bool:
 
 
 @cache
-def _connect(region: str | None, endpoint: str | None) -> Any:
-    """Return the client of S3 of this process; threads share it."""
+def _connect(region: str | None, endpoint: str | None, _access_key: str | None) -> Any:
+    """Return the client of S3 of this process with an access key; threads share it."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         max_pool_connections=_CONNECTIONS,
