@@ -72,11 +72,3 @@ def test_the_numbers_of_a_search():
     results = [{"source": name} for name in "abacb"]
     assert measure.pages_in(results) == ["a", "b", "c"]
     assert measure.difference(measure.recall(questions, ranked) - 0.5).startswith("-0.167 [")
-
-
-def test_another_package_than_the_pinned_one_is_refused(tmp_path):
-    """The questions are judged on the pages of one version."""
-    package = pages.GIT._replace(version="1:2")
-    (tmp_path / "git-doc_1%3a2_all.deb").write_bytes(b"x")
-    with pytest.raises(ValueError, match=f"must have the SHA-256 {package.sha256}; found 2d711642"):
-        pages.pages_of(package, tmp_path)

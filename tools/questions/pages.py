@@ -1,19 +1,18 @@
 """The pages that the questions are about, from Debian's packages, and how questions are drawn.
 
-apt downloads a package at a fixed version; the hash of its file is compared. Where Debian has a
-newer version only, put that and its hash into `PACKAGES`, and draw and judge the questions again.
+For another version of a package, draw and judge the questions again.
 """
 
-import hashlib
 import html
 import io
 import json
 import re
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from tools.pinned_package import PinnedPackage, archive_of
 
 QUESTIONS = Path(__file__).parent
 #: How many questions are drawn for a set.
@@ -32,26 +31,27 @@ _LINK = re.compile(r'class="indexterm" href="([^"#]+)')
 _NUMBER = re.compile(r"(Chapter |Part )?[\dIVX]+(\.\d+)*\. ")
 
 
-class Package(NamedTuple):
-    """A package of Debian, whose pages are in one folder."""
+class PageSource(NamedTuple):
+    """A package whose pages are in one folder."""
 
-    name: str
-    version: str
-    #: The SHA-256 of the file, in hexadecimal.
-    sha256: str
+    package: PinnedPackage
     folder: str
 
 
-POSTGRESQL = Package(
-    "postgresql-doc-15",
-    "15.20-0+deb12u1",
-    "4c44bf2c599f208b3f46454a6cf7a72e25ec46ff74d37b59dd31ad76b00eebb7",
+POSTGRESQL = PageSource(
+    PinnedPackage(
+        "postgresql-doc-15",
+        "15.20-0+deb12u1",
+        "4c44bf2c599f208b3f46454a6cf7a72e25ec46ff74d37b59dd31ad76b00eebb7",
+    ),
     "usr/share/doc/postgresql-doc-15/html",
 )
-GIT = Package(
-    "git-doc",
-    "1:2.39.5-0+deb12u3",
-    "3c89668a11053a6bafade3de1f611f4613db31e082af63f43d8c5b69ad8795ec",
+GIT = PageSource(
+    PinnedPackage(
+        "git-doc",
+        "1:2.39.5-0+deb12u3",
+        "3c89668a11053a6bafade3de1f611f4613db31e082af63f43d8c5b69ad8795ec",
+    ),
     "usr/share/doc/git-doc",
 )
 
@@ -75,23 +75,14 @@ def write_questions(path: Path, questions: list[Question]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def pages_of(package: Package, cache: Path) -> dict[str, str]:
+def pages_of(source: PageSource, cache: Path) -> dict[str, str]:
     """Return the HTML pages of a package by their names."""
-    file = cache / f"{package.name}_{package.version.replace(':', '%3a')}_all.deb"
-    if not file.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        pinned = f"{package.name}={package.version}"
-        subprocess.run(["apt-get", "--quiet", "download", pinned], cwd=cache, check=True)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    if digest != package.sha256:
-        raise ValueError(f"{file} must have the SHA-256 {package.sha256}; found {digest}.")
-    tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", file], capture_output=True, check=True)
     pages = {}
-    with tarfile.open(fileobj=io.BytesIO(tar.stdout)) as files:
+    with tarfile.open(fileobj=io.BytesIO(archive_of(source.package, cache))) as files:
         for member in files:
             folder, _, name = member.name.removeprefix("./").rpartition("/")
             content = files.extractfile(member) if member.isfile() else None
-            if content and folder == package.folder and name.endswith(".html"):
+            if content and folder == source.folder and name.endswith(".html"):
                 pages[name] = content.read().decode()
     return pages
 
