@@ -1,4 +1,4 @@
-"""The check of documents that others wrote: what it finds lost, and what it takes for one line."""
+"""The corpus check: which words it reports as lost, and which lines as flattened."""
 
 import pytest
 

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.document_corpus", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("pattern", nargs="*", help="read only files whose names contain one")
+    parser.add_argument("pattern", nargs="*", help="read only files with one of these names")
     parser.add_argument("--sample", type=int, metavar="N", help="print chunks drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample; default 0")
     options = parser.parse_args(arguments)

@@ -85,7 +85,7 @@ def flattened(plain: Plain, texts: Iterable[str]) -> list[str]:
 
 
 class _Html(HTMLParser):
-    """The text of HTML outside of what is hidden, and the lines of `pre` and of tables."""
+    """The visible text of HTML, and the lines of `pre` and of tables."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The files of the corpus: packages of Debian and npm at fixed versions, and what is taken of them.
+"""The files of the corpus, from packages of Debian and npm at fixed versions.
 
 Their files stay in a cache; see `tools.pinned_package`.
 """

@@ -1,4 +1,4 @@
-"""The page for people: a search box in a browser, beside the signed API.
+"""The search page: a search box in a browser, beside the signed API.
 
 Its requests have no signature, so they are taken from this machine's own page alone. The name in
 `Host` must be one that no foreign name server can point here (DNS rebinding), and each request that
@@ -116,7 +116,7 @@ class SearchPage:
         return LambdaResponse(status=200, headers=headers, body=page.encode())
 
     def _about(self, _body: bytes) -> _Fields:
-        """Return what can be searched and how, with the values of metadata to filter by."""
+        """Return the documents, the modes, and the metadata values to filter by."""
         described = json.loads(self._invoke("GET", "/openapi.json").body)
         content = described["paths"]["/search"]["post"]["requestBody"]["content"]
         fields = content["application/json"]["schema"]["properties"]

@@ -71,7 +71,7 @@ def test_the_page_is_one_file_with_its_own_policy(url):
 
 
 def test_the_page_finds_what_the_signed_api_does(ask, url, signed):
-    """In a form of its own it has what can be searched, and a document's chunks in their order."""
+    """It also lists the documents, the filters, and the chunks of a document in their order."""
     body = {"query": "parse a date", "mode": "hybrid", "top_k": 5}
     answer = httpx2.request(
         **signed(
