@@ -17,9 +17,8 @@ import tempfile
 from pathlib import Path
 
 from embedding_kit.programs import exit_with
+from tools.debian import RELEASES, install
 from tools.rehearsal.deploy.cdk import copy_files
-from tools.rehearsal.image.docker import install
-from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES
 
 _ROOT = Path(__file__).parents[2]
 _PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
@@ -54,7 +53,7 @@ ruff check .
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, run the tests, and return their exit status."""
     parser = argparse.ArgumentParser(prog="tools.rehearsal.machine", description=__doc__)
-    parser.add_argument("--python", choices=sorted({*TURNS, *DEBIAN_RELEASES}), help="the version")
+    parser.add_argument("--python", choices=sorted({*TURNS, *RELEASES}), help="the version")
     parser.add_argument("tests", nargs="*", help="arguments for pytest, after --")
     args = parser.parse_args(arguments)
     version = args.python or TURNS[_commits() % len(TURNS)]
@@ -93,8 +92,8 @@ def _command(version: str, folder: Path, tests: list[str]) -> list[str]:
         # Its libraries are those of this machine's Debian. `/root` is closed to others.
         copy = f'mkdir -p "$1{pythons[-1].parent}" && cp -a {pythons[-1]} "$1{pythons[-1].parent}"'
         hooks = [f'{copy} && chmod a+x "$1/root"']
-    elif version in DEBIAN_RELEASES:
-        release, python, hooks = DEBIAN_RELEASES[version], Path("/usr/bin/python3"), []
+    elif version in RELEASES:
+        release, python, hooks = RELEASES[version], Path("/usr/bin/python3"), []
     else:
         raise SystemExit(f"error: no Python {version} is in {_PYENV}, and no Debian ships it")
     print(f"Python {version}: {python} in a new Debian {release}", flush=True)

@@ -15,9 +15,10 @@ import pytest
 
 from embedding_kit.image_identity import build_command
 from embedding_kit.settings import ModelSettings
+from tools.debian import RELEASES
 from tools.rehearsal.image.asset import ImageAsset, build, image_assets
 from tools.rehearsal.image.other_images import _S3, _TESTS
-from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES, bases
+from tools.rehearsal.image.substitute_base import bases
 from tools.rehearsal.image.target import check_tree, unpack_zip
 from tools.rehearsal.report import Report
 from zip_builder.cache import default_cache
@@ -88,7 +89,7 @@ def test_the_bases_of_the_dockerfile_have_the_platform_of_their_stages(
 
 def test_the_python_of_the_image_has_a_substitute(root):
     """Without one, nothing is rehearsed where no registry answers."""
-    assert (root / "lambda_image/.python-version").read_text().strip() in DEBIAN_RELEASES
+    assert (root / "lambda_image/.python-version").read_text().strip() in RELEASES
 
 
 MINILM = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")

@@ -9,6 +9,7 @@ import tomlkit
 
 from embedding_kit.programs import exit_with
 from stacks.environment_file import load_environment
+from tools.debian import DebianError
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.checks import (
@@ -35,7 +36,7 @@ from tools.rehearsal.deploy.emulator import Emulator, emulator
 from tools.rehearsal.deploy.environments import check_all_parts, check_proof, check_zip_environment
 from tools.rehearsal.deploy.releases import Releases
 from tools.rehearsal.image.asset import certificates, image_assets, synthesize
-from tools.rehearsal.image.docker import ContainersUnavailableError, Docker, containers
+from tools.rehearsal.image.docker import Docker, containers
 from tools.rehearsal.image.substitute_base import ensure_bases
 from tools.rehearsal.report import Report, run
 
@@ -182,7 +183,7 @@ def _docker(
         # The CLI does not build an image if the daemon knows its name. The layers stay cached.
         # By force: a killed run leaves containers, and without force these keep the name.
         docker.succeeds("image", "rm", "--force", asset.tag)
-    except ContainersUnavailableError as error:
+    except DebianError as error:
         if require_containers:
             report.check("containers run on this machine", False, error)
         report.notes.append(f"An empty image was pushed instead of the built one: {error}.")

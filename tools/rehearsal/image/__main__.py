@@ -9,8 +9,9 @@ from embedding_kit.image_identity import build_command
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import FunctionSettings, ModelSettings, artifact_in_s3
 from stacks.environment_file import load_environment
+from tools.debian import DebianError
 from tools.rehearsal.image.asset import image_assets, synthesize
-from tools.rehearsal.image.docker import ContainersUnavailableError, containers
+from tools.rehearsal.image.docker import containers
 from tools.rehearsal.image.other_images import batch_image, server_image, together_image
 from tools.rehearsal.image.substitute_base import ensure_bases
 from tools.rehearsal.image.target import (
@@ -64,7 +65,7 @@ def verify(report: Report, root: Path, environment: str, *, require_containers: 
                     _check_zip(tested[0], model)
                 for target_tested in tested:
                     docker.run("image", "rm", target_tested.asset.tag)
-        except ContainersUnavailableError as error:
+        except DebianError as error:
             if require_containers:
                 report.check("containers run on this machine", False, error)
             report.notes.append(f"The images were not built and not run: {error}.")

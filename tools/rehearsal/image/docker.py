@@ -5,7 +5,6 @@ machine shares the registration, the daemon's network and the images' names. So 
 at a time uses containers, and another waits.
 """
 
-import fcntl
 import os
 import platform
 import shutil
@@ -15,32 +14,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.debian import PATH, DebianError, install, run, turn
 from tools.process import running
 
 PLATFORM = "linux/arm64"
-_PACKAGES = {
-    "dockerd": "docker.io",
-    "iptables": "iptables",
-    "mmdebstrap": "mmdebstrap",
-    "arch-test": "arch-test",
-    "qemu-aarch64-static": "qemu-user-static",
-    "update-binfmts": "binfmt-support",
-}
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
 # Long enough for a busy machine. A daemon that exits is noticed immediately.
 _START_SECONDS = 600
 _STOP_SECONDS = 120
 # Not in TMPDIR, which differs between users.
 _LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (only locked, never written)
-_INSTALL_LOCK = Path("/tmp/embedding-kit-install.lock")  # noqa: S108
 _KEPT = "4GB"
 # As the CDK's asset builder: otherwise newer builders create an index, which Lambda refuses.
 _BUILDKIT = {"DOCKER_BUILDKIT": "1", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
-# A user's PATH may lack the folders of Debian's daemons.
-_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
-class ContainersUnavailableError(RuntimeError):
+class ContainersUnavailableError(DebianError):
     """Containers cannot run here; the message names the reason and the requirements."""
 
     def __init__(self, reason: str) -> None:
@@ -92,66 +81,28 @@ class Docker:
 
 @contextmanager
 def containers(folder: Path) -> Iterator[Docker]:
-    """Provide a daemon that can run linux/arm64 containers, or raise ContainersUnavailableError.
+    """Provide a daemon that can run linux/arm64 containers, or raise DebianError.
 
     The data folder of a daemon that is started here is used again by the next run.
     """
-    with _turn(_LOCK):
+    with turn(_LOCK):
         own = Docker(shutil.which("docker") or "", _BUILDKIT)
         if own.client and own.answers():
             with _arm64_emulation():
                 yield own
             return
-        install("dockerd", "iptables", "mmdebstrap", "arch-test")
+        try:
+            install("dockerd", "iptables", "mmdebstrap", "arch-test")
+        except DebianError as error:
+            reason = f"no Docker daemon for ARM64 answers, and {error}"
+            raise ContainersUnavailableError(reason) from error
         with _arm64_emulation(), _daemon(folder) as docker:
             yield docker
-
-
-@contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Wait until no other rehearsal on this machine uses containers.
-
-    The kernel releases the lock when the process ends, even if it is killed.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        # Readable by all users: their rehearsals lock the same file.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"waiting for another rehearsal to end, which holds {path} ...", flush=True)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def emulated() -> bool:
     """Return whether linux/arm64 is emulated on this machine."""
     return platform.machine() not in {"aarch64", "arm64"}
-
-
-def install(*programs: str) -> None:
-    """Install the packages of missing programs, or raise ContainersUnavailableError."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise ContainersUnavailableError(
-            "no Docker daemon for ARM64 answers, and to start one this needs root and apt-get"
-        )
-    with _turn(_INSTALL_LOCK):  # `apt-get update` does not wait for another
-        missing = sorted({_PACKAGES[p] for p in programs if shutil.which(p, path=_PATH) is None})
-        if missing:
-            _must("apt-get", "update", "--quiet")
-            _must("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
-
-
-def _must(*command: str) -> None:
-    variables = os.environ | {"PATH": _PATH, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ContainersUnavailableError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
 
 
 @contextmanager
@@ -176,7 +127,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
             command,
             ready=docker.answers,
             seconds=_START_SECONDS,
-            environment=os.environ | {"PATH": _PATH},
+            environment=os.environ | {"PATH": PATH},
             failure=ContainersUnavailableError,
             seconds_to_stop=_STOP_SECONDS,
             log=folder / "dockerd.log",
@@ -199,14 +150,14 @@ def _arm64_emulation() -> Iterator[None]:
     install("qemu-aarch64-static", "update-binfmts")
     mounted = (_BINFMT / "register").exists()
     if not mounted:
-        _must("mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT))
+        run("mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT))
     try:
-        _must("update-binfmts", "--enable", "qemu-aarch64")
+        run("update-binfmts", "--enable", "qemu-aarch64")
         if not registered.exists():
             raise ContainersUnavailableError("qemu was not registered")
         yield
     finally:
-        with suppress(ContainersUnavailableError):
-            _must("update-binfmts", "--disable", "qemu-aarch64")
+        with suppress(DebianError):
+            run("update-binfmts", "--disable", "qemu-aarch64")
             if not mounted:
-                _must("umount", str(_BINFMT))
+                run("umount", str(_BINFMT))

@@ -16,13 +16,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tools.debian import RELEASES, write_tree
 from tools.local_endpoint.runtime import emulator_binary
 from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import Docker
 from tools.rehearsal.report import Report
 
-#: Debian's release by the Python that it ships; forky is not released yet.
-DEBIAN_RELEASES = {"3.14": "forky", "3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
 _SUBSTITUTE = Path(__file__).parent / "substitute"
 _CLIENT_VERSION = importlib.metadata.version("awslambdaric")
@@ -69,10 +68,10 @@ def ensure_bases(report: Report, docker: Docker, asset: ImageAsset) -> str:
 
 def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
     match = re.search(r"python:(\d+\.\d+)", base)
-    if match is None or match[1] not in DEBIAN_RELEASES:
+    if match is None or match[1] not in RELEASES:
         raise ValueError(
             f"no substitute can be built for the base image {base}; allowed: a Python image of "
-            f"{', '.join(DEBIAN_RELEASES)}"
+            f"{', '.join(RELEASES)}"
         )
     version = match[1]
     recipe = hashlib.sha256(f"{architecture} {version} {_CLIENT_VERSION}".encode())
@@ -83,21 +82,14 @@ def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="base-") as name:
         context = Path(name)
-        _debian(context / "rootfs.tar", architecture=architecture, version=version)
+        release = RELEASES[version]
+        rootfs = context / "rootfs.tar"
+        write_tree(rootfs, release=release, architecture=architecture, packages=_PACKAGES)
         _layout(context / "layout.tar", architecture=architecture, version=version)
         (context / "Dockerfile").write_bytes((_SUBSTITUTE / "Dockerfile").read_bytes())
         label = f"rehearsal.recipe={recipe.hexdigest()}"
         build_options = ["--platform", f"linux/{architecture}", "--label", label]
         docker.run("build", "--tag", base, *build_options, ".", cwd=context)
-
-
-def _debian(output: Path, *, architecture: str, version: str) -> None:
-    # "extract" runs no program of the other processor, so it needs no emulator and takes seconds.
-    command = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}"]
-    command += [f"--include={_PACKAGES}", DEBIAN_RELEASES[version], str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"mmdebstrap failed for {architecture}:\n{done.stderr[-2000:]}")
 
 
 def _layout(output: Path, *, architecture: str, version: str) -> None:
