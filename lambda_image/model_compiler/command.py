@@ -25,6 +25,7 @@ from model_compiler.files.models_file import TASKS, ModelsFile, ModelToCompile
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index, read_texts
 from model_compiler.inspection import inspect_model
+from model_compiler.model.reading import SCORING
 from model_compiler.routes import ROUTES, compile_routes, routes_of
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
@@ -85,6 +86,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "full precision if there is one)",
     )
     parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
+    parser.add_argument(
+        "--task",
+        choices=list(SCORING),
+        help="what a model with a classifier's head does (default: classify with several labels, "
+        "and rerank with one, or if sentence-transformers' CrossEncoder saved it)",
+    )
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
@@ -216,6 +223,7 @@ def _compile(options: argparse.Namespace, entry: ModelToCompile | None = None) -
     chosen = CompileOptions(
         precision=precision,
         choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
+        task=options.task,
         thresholds=None if options.unmeasured else Thresholds(),
         documents=options.documents,
         progress=not options.quiet,
@@ -256,7 +264,7 @@ def _inspect(options: argparse.Namespace) -> int:
         replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)
         for route, folder in routes.items()
     ] or [source]
-    inspections = [inspect_model(each, _precision(options)) for each in sources]
+    inspections = [inspect_model(each, _precision(options), options.task) for each in sources]
     shown = inspection.as_json if options.json else inspection.as_text
     # Each route is a model: with --json, an object a route.
     sys.stdout.write("".join(map(shown, inspections)))

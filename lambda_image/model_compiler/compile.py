@@ -23,9 +23,8 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import CompilerModel
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.exports import ExportPrecision
-from model_compiler.model.folder import ModelFolder
 from model_compiler.model.onnx_import import ImportedModel
-from model_compiler.model.reading import reading_of
+from model_compiler.model.reading import reading_note, reading_of
 from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
@@ -41,6 +40,9 @@ class CompileOptions:
     #: None selects int8 for weights, and prefers full precision among ready exports.
     precision: Precision | None = None
     choices: Choices = field(default_factory=Choices)
+    #: `classify` or `rerank`, of a model that gives scores; None for what the catalog or the
+    #: folder says.
+    task: str | None = None
     #: The values that the artifact must reach; None to write it without a comparison.
     thresholds: Thresholds | None = field(default_factory=Thresholds)
     #: Maximum number of documents for the comparison of nearest neighbors.
@@ -58,7 +60,7 @@ def compile_model(source: LocalModel, output: Path, options: CompileOptions) -> 
     Raises:
         CompilerError: One of its subclasses; nothing was written.
     """
-    model, provenance = _read(source.folder, options)
+    model, provenance = _read(source, options)
     if source.base:
         _note(f"The adapter is merged into the weights of {source.base}.")
     if not model.normalized:
@@ -130,10 +132,12 @@ def _compiled_to_precision(
     )
 
 
-def _read(folder: ModelFolder, options: CompileOptions) -> tuple[CompilerModel, dict[str, Any]]:
+def _read(source: LocalModel, options: CompileOptions) -> tuple[CompilerModel, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
+    folder = source.folder
     folder.check_adapters()
-    reading = reading_of(folder, options.precision)
+    task = options.task or source.task
+    reading = reading_of(folder, options.precision, task)
     export, reason = reading.export, reading.reason
     if export and reading.path == "weights":
         _note(f"There are no weights but those in {export.name}, which are compiled.")
@@ -142,6 +146,8 @@ def _read(folder: ModelFolder, options: CompileOptions) -> tuple[CompilerModel, 
         why = reason or "There are no weights."
         _note(f"{why} The ready export {export.name} is used instead.")
     model = reading.read()
+    if note := reading_note(model, task):
+        _note(note)
     if export is None or not isinstance(model, ImportedModel):
         return model, {}
     if options.precision is Precision.INT8 and export.precision is not ExportPrecision.EIGHT:

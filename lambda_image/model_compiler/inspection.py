@@ -16,7 +16,7 @@ from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import CompilerModel
 from model_compiler.model.folder import ModelFolder
-from model_compiler.model.reading import reading_of
+from model_compiler.model.reading import reading_note, reading_of
 from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables
 
@@ -67,14 +67,18 @@ class Inspection:
             return None
 
 
-def inspect_model(source: LocalModel, precision: Precision | None = None) -> Inspection:
-    """Inspect a model that `find_source` has found."""
+def inspect_model(
+    source: LocalModel, precision: Precision | None = None, task: str | None = None
+) -> Inspection:
+    """Inspect a model that `find_source` has found; see `CompileOptions` for the choices."""
     found = Inspection(source.name, source.revision, source.license)
     found.attempt(source.folder.check_adapters)
     if not found.compiles:
         return found
-    model = _read(source.folder, precision, found)
+    task = task or source.task
+    model = _read(source.folder, precision, task, found)
     if model and found.compiles:
+        found.notes += filter(None, [reading_note(model, task)])
         found.attempt(lambda: _describe(model, source, found))
         if source.folder.complete:
             found.attempt(model.check)
@@ -124,10 +128,10 @@ def _shown(value: Any) -> str:
 
 
 def _read(
-    folder: ModelFolder, precision: Precision | None, found: Inspection
+    folder: ModelFolder, precision: Precision | None, task: str | None, found: Inspection
 ) -> CompilerModel | None:
     """Read the model from what the compiler takes; None if that is not possible."""
-    reading = found.attempt(lambda: reading_of(folder, precision))
+    reading = found.attempt(lambda: reading_of(folder, precision, task))
     if reading is None:  # modules.json cannot be read, whatever the rest is
         return None
     export, found.path = reading.export, reading.path

@@ -54,7 +54,7 @@ class GraphEntry(NamedTuple):
     """The graph: its file, the runtime that runs it, and its inputs and output.
 
     Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
-    of length 1, or [batch, labels], the logits of a reranker.
+    of length 1, or [batch, labels], the logits of a reranker or a classifier.
     """
 
     #: `onnxruntime`, or `numpy` for a static model: its graph is a table of rows.
@@ -73,15 +73,18 @@ SEGMENTS = "segments"
 
 
 class ScoringEntry(NamedTuple):
-    """The form in which a reranker takes a query and a passage, and its scores.
+    """The scores of a reranker or a classifier, and the form in which it takes a pair of texts.
 
-    The ids of a pair are `before`, the query's, `between`, the passage's, `after`. The texts that a
-    model's template puts around a query or before a passage are tokenized together with it.
+    The ids of a pair are `before`, the query's, `between`, the passage's, `after`; those of a
+    classifier's single text, what the tokenizer puts around any text. The texts that a model's
+    template puts around a query or before a passage are tokenized together with it.
     """
 
-    #: The names of the labels; a model of one label gives one score per pair.
+    #: The names of the labels, in the order of the logits; a classifier's are all different.
     labels: tuple[str, ...]
-    #: The function from a logit to a score: `sigmoid` or `identity`.
+    #: The function from logits to scores: `sigmoid`, `identity`, or a classifier's `softmax` over
+    #: its labels. By transformers' `problem_type`, these are of several labels, a regression, and
+    #: a single label.
     activation: str
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -118,6 +121,13 @@ class GoldenPair(NamedTuple):
     logits: tuple[float, ...]
 
 
+class GoldenText(NamedTuple):
+    """A text, and the logits of each label."""
+
+    text: str
+    logits: tuple[float, ...]
+
+
 class GoldenTerms(NamedTuple):
     """A text, the name of its prompt, and the largest weights of its sparse vector."""
 
@@ -128,8 +138,13 @@ class GoldenTerms(NamedTuple):
 
 
 #: The kind of model of each task, with an article.
-TASKS = {"embed": "an embedding model", "rerank": "a reranker", "sparse": "a sparse encoder"}
-_GOLDEN = {"embed": Golden, "rerank": GoldenPair, "sparse": GoldenTerms}
+TASKS = {
+    "classify": "a classifier",
+    "embed": "an embedding model",
+    "rerank": "a reranker",
+    "sparse": "a sparse encoder",
+}
+_GOLDEN = {"classify": GoldenText, "embed": Golden, "rerank": GoldenPair, "sparse": GoldenTerms}
 
 
 class Manifest(NamedTuple):
@@ -137,15 +152,15 @@ class Manifest(NamedTuple):
 
     format_version: int
     model: ModelEntry
-    #: `embed`, `rerank` or `sparse`: texts to vectors, pairs of texts to scores, or texts to
-    #: sparse vectors.
+    #: `embed`, `rerank`, `sparse` or `classify`: texts to vectors, pairs of texts to scores, texts
+    #: to sparse vectors, or texts and pairs to a score for each label.
     task: str
-    #: Names the space of full-size vectors, or of a reranker's scores. It changes when, and only
-    #: when, they could change.
+    #: Names the space of full-size vectors, or of scores. It changes when, and only when, they
+    #: could change.
     vector_space: str
     precision: str
-    #: The numbers of dimensions that a caller may ask for, largest first; none of a reranker. Of a
-    #: sparse encoder, the size of its vocabulary.
+    #: The numbers of dimensions that a caller may ask for, largest first; none of a model that
+    #: gives scores. Of a sparse encoder, the size of its vocabulary.
     dimensions: tuple[int, ...]
     #: The longest text or pair that the model takes, in tokens, special tokens included.
     max_tokens: int
@@ -153,14 +168,19 @@ class Manifest(NamedTuple):
     max_characters: int | None
     prompts: Mapping[str, str]
     default_prompt: str | None
-    #: None but of a reranker.
+    #: None but of a reranker or a classifier.
     scoring: ScoringEntry | None
     tokenizer: TokenizerEntry
     graph: GraphEntry
     #: The compiler's report on how far the vectors are from the model's own; not used to serve.
     fidelity: Mapping[str, Any]
     #: Texts with what the compiler computed for them, in the form of the task.
-    golden: tuple[Golden, ...] | tuple[GoldenPair, ...] | tuple[GoldenTerms, ...]
+    golden: (
+        tuple[Golden, ...]
+        | tuple[GoldenPair, ...]
+        | tuple[GoldenTerms, ...]
+        | tuple[GoldenText, ...]
+    )
     files: Mapping[str, FileEntry]
     checksum: str
 

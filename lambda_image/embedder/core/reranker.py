@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
-from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
-import numpy as np
+from typing import Any, ClassVar
 
 from embedder.core import errors
-from embedder.core.embedding_request import Embeddings
-from embedder.core.loaded_model import LoadedModel
-from embedder.core.model_runner import SegmentRunner
-
-if TYPE_CHECKING:  # see startup
-    import numpy.typing as npt
+from embedder.core.scorer import Scorer, Scores, longest_first, packed_pair
 
 #: The most passages of a request, as in Cohere's API.
 MAX_PASSAGES = 10_000
@@ -26,43 +17,18 @@ MAX_PASSAGES = 10_000
 TRUNCATIONS = ("refuse", "longest_first", "passage")
 
 
-class Scores(NamedTuple):
-    """The scores of one request.
-
-    `scores` is float32 [passages], or [passages, labels] of a model with several labels, in the
-    order of the passages. `work` has the tokens of each pair, the timings and the score space, for
-    records and headers; its `vectors` are the logits, float32 [passages, labels].
-    """
-
-    scores: npt.NDArray[np.float32]
-    work: Embeddings
-
-    def best_first(self) -> list[tuple[int, float]]:
-        """Return each passage's place and score, the best first; of equal ones, the first one.
-
-        The logit decides: from 17 on, the sigmoid of all logits is 1 in float32.
-        """
-        order = np.argsort(-self.work.vectors[:, 0], kind="stable").tolist()
-        return [(position, float(self.scores[position])) for position in order]
-
-
-class Reranker(LoadedModel):
+class Reranker(Scorer):
     """A model that scores passages for a query; its rows are logits.
 
-    A passage's score does not depend on the passages beside it, to the last bit. `truncate` is
-    `refuse`, or `right` for the model's own truncation.
+    `truncate` is `refuse`, or `right` for the model's own truncation.
     """
 
     task: ClassVar[str] = "rerank"
-    runner_type = SegmentRunner
 
     def _configure(self, truncate: str, max_characters: int) -> None:
-        scoring = self.manifest.scoring
-        assert scoring is not None  # noqa: S101 - for mypy: the task says so
-        self.scoring = scoring
-        self.max_tokens, self.max_characters = self.manifest.max_tokens, max_characters
-        self.truncate = "refuse" if truncate == "refuse" else scoring.truncation
-        prefix = scoring.passage_prefix
+        super()._configure(truncate, max_characters)
+        self.truncate = "refuse" if truncate == "refuse" else self.scoring.truncation
+        prefix = self.scoring.passage_prefix
         # A space at its end becomes part of the passage's first word.
         self._prefix_tokens = len(self.tokenizer.encode(prefix.rstrip())) if prefix else 0
 
@@ -107,7 +73,7 @@ class Reranker(LoadedModel):
         how = truncate or self.truncate
         queries: dict[str, list[int]] = {}
         passages: dict[str, list[int]] = {}
-        packed, lengths, characters = [], [], 0
+        packed, characters = [], 0
         for position, (query, passage) in enumerate(pairs):
             characters += len(query) + len(passage)
             query_ids = queries.get(query)
@@ -117,31 +83,13 @@ class Reranker(LoadedModel):
             if passage_ids is None:
                 passage_ids = self._passage(passage, how, position, max_passage_tokens)
                 passages[passage] = passage_ids
-            pair, length = self._pair(query_ids, passage_ids, how, position)
-            packed.append(pair)
-            lengths.append(length)
-        try:
-            work = self._compute(
-                packed, lengths, characters=characters, started=started, deadline=deadline
-            )
-        except errors.InferenceError as error:
-            if error.place is None:
-                raise
-            raise errors.InferenceError(
-                f"The model gave no finite score for passages[{error.place}]."
-            ) from error
-        scores = work.vectors if raw else self.activated(work.vectors)
+            packed.append(self._pair(query_ids, passage_ids, how, position))
+        scored = self._scored(
+            packed, "passages", raw=raw, characters=characters, started=started, deadline=deadline
+        )
         if len(self.scoring.labels) == 1:
-            scores = scores[:, 0]
-        return Scores(scores, work._replace(vector_space=self.manifest.space))
-
-    def activated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the model's scores for its logits, both float32 [passages, labels]."""
-        if self.scoring.activation == "identity":
-            return logits
-        # One by one: numpy's loops may round a number differently at another place of an array.
-        flat = [_sigmoid(logit) for logit in logits.ravel().tolist()]
-        return np.array(flat, np.float32).reshape(logits.shape)
+            return scored._replace(scores=scored.scores[:, 0])
+        return scored
 
     def warm(self, texts: Sequence[str] = ("warm",)) -> None:
         """See `LoadedModel`."""
@@ -215,28 +163,5 @@ class Reranker(LoadedModel):
                 query_length, passage_length = longest_first(len(query_ids), len(passage_ids), room)
                 query_ids, passage_ids = query_ids[:query_length], passage_ids[:passage_length]
         ids = [*scoring.before, *query_ids, *scoring.between, *passage_ids, *scoring.after]
-        after = len(passage_ids) + len(scoring.after)
-        types = b"\1" * (len(ids) - after) + bytes([1 + scoring.second_type]) * after
-        return array("i", ids).tobytes() + types, len(ids)
-
-
-def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """Return how many tokens of each of two texts are kept, as Hugging Face's `tokenizers` does.
-
-    The longer text is cut first, down to the shorter one; then both are halves of the room, of
-    which the longer text (the second, if they are equal) gets the odd token.
-    """
-    short, long = min(first, second), max(first, second)
-    long = short if short > room else max(short, room - short)
-    if short + long > room:
-        short = room // 2
-        long = short + room % 2
-    return (long, short) if first > second else (short, long)
-
-
-def _sigmoid(logit: float) -> float:
-    # Of a large negative number, exp(-x) would be over the largest float.
-    if logit < 0:
-        power = math.exp(logit)
-        return power / (1 + power)
-    return 1 / (1 + math.exp(-logit))
+        second = len(passage_ids) + len(scoring.after)
+        return packed_pair(ids, second=second, second_type=scoring.second_type)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
+from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, TASKS, manifest_checksum
 from model_compiler.errors import SourceError
 from model_compiler.files.folder import file_sha256
 from model_compiler.model.base import CompilerModel, Graph
@@ -113,9 +113,9 @@ def model_settings(
     if model.scoring:
         if choices != Choices():
             raise SourceError(
-                "A reranker gives scores: it has no dimensions and no default prompt to choose; "
-                f"found dimensions {list(choices.dimensions)} and the prompt "
-                f"{choices.default_prompt}."
+                f"{TASKS[model.task].capitalize()} gives scores: it has no dimensions and no "
+                f"default prompt to choose; found dimensions {list(choices.dimensions)} and the "
+                f"prompt {choices.default_prompt}."
             )
         return {
             "dimensions": [],

@@ -18,6 +18,7 @@ import onnxruntime
 from onnx import helper
 
 from embedder.core.artifact import Artifact, parse_manifest
+from embedder.core.classifier import Classifier
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.fast_tokenizers import Tokenizer, load
@@ -43,7 +44,8 @@ TOKENS = 64
 BROKEN = 1e9
 
 #: What runs an artifact of each task.
-ENGINES: dict[str, type[Engine | Reranker]] = {
+ENGINES: dict[str, type[Engine | Reranker | Classifier]] = {
+    "classify": Classifier,
     "embed": Engine,
     "rerank": Reranker,
     "sparse": measure.DenseRows,
@@ -97,7 +99,7 @@ def accept(
         against = None
         if model.reference and thresholds:
             against = partial(_compare, model, graph, engine, folder, progress=progress)
-        if isinstance(engine, Reranker):
+        if isinstance(engine, Reranker | Classifier):
             measured = _measure_scores(engine, against, thresholds, progress=progress)
         else:
             compare = partial(
@@ -143,27 +145,28 @@ def _measure_vectors(
 
 
 def _measure_scores(
-    reranker: Reranker,
-    against: Callable[..., measure.ScoreFidelity] | None,
+    scorer: Reranker | Classifier,
+    against: Callable[..., Any] | None,
     thresholds: measure.Thresholds | None,
     *,
     progress: bool,
 ) -> Acceptance:
+    measured = measure.SCORES[scorer.task]
     if against and thresholds:
-        fidelity = against(partial(measure.measure_scores, progress=progress))
-        missed = measure.score_problems(fidelity, thresholds)
-        report, lines = measure.rounded(fidelity), measure.score_table(fidelity)
+        fidelity = against(partial(measured.compare, progress=progress))
+        missed = measured.problems(fidelity, thresholds)
+        report, lines = measure.rounded(fidelity), measured.table(fidelity)
     else:
-        difference = measure.batch_difference(reranker)
+        difference = measured.batch_difference(scorer)
         missed = measure.difference_problems(difference) if thresholds else []
         report, lines = {"batch_difference_max": difference}, ""
-    return Acceptance(report, lines, missed, [], measure.golden_pairs(reranker))
+    return Acceptance(report, lines, missed, [], measured.golden(scorer))
 
 
 def _compare(
     model: CompilerModel,
     graph: Graph,
-    engine: Engine | Reranker,
+    engine: Engine | Reranker | Classifier,
     folder: Path,
     compare: Callable[..., Any],
     *,

@@ -1,24 +1,25 @@
-"""Measures how far an artifact's vectors, or a reranker's scores, are from the model's own.
+"""Measures how far an artifact's vectors or scores are from the model's own.
 
 The embedder runs the artifact on a fixed set of texts of many lengths and scripts (`texts.json`),
 alone and in batches, and on short documents for the comparison of nearest neighbors
 (`documents.txt`). The vectors are compared with those of the same model in full precision, which is
 itself compared with the catalog's golden values. For each of some queries, a reranker scores and
 ranks passages of `documents.txt`; the texts show that a passage's score does not depend on the
-passages beside it. Both files are part of the package, so that the report depends on the model
-alone.
+passages beside it. A classifier labels the texts and the documents. Both files are part of the
+package, so that the report depends on the model alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 from tqdm import tqdm
 
+from embedder.core.classifier import Classifier
 from embedder.core.engine import Engine
 from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.reranker import Reranker
@@ -39,6 +40,8 @@ PASSAGES, TOP = 100, 10
 QUERIES, FEWEST = 10, 2
 #: Multiply-adds that the queries may cost in full precision, of pairs of some 40 tokens.
 PAIR_BUDGET, PAIR_TOKENS = 5e11, 40
+#: The texts of golden values.
+GOLDEN_TEXTS = ("hello world", "How do I parse a date out of a string?")
 #: Components of a golden vector in the manifest.
 HEAD = 8
 #: Decimals of the numbers in the manifest.
@@ -57,6 +60,8 @@ class Thresholds:
     #: Agreement of a reranker's orders of passages, and of its best ones.
     kendall_tau: float = 0.98
     top_overlap: float = 0.8
+    #: Agreement of a classifier's labels.
+    label_agreement: float = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +245,7 @@ def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
             **_start_of(artifact.embed([text], prompt=prompt).vectors[0], artifact.task),
         }
         for prompt in [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
-        for text in ("hello world", "How do I parse a date out of a string?")
+        for text in GOLDEN_TEXTS
     ]
 
 
@@ -391,6 +396,99 @@ def batch_difference(artifact: Reranker, query: str = "How is a date parsed?") -
     return float(np.abs(together - alone).max())
 
 
+@dataclass(frozen=True, slots=True)
+class LabelFidelity:
+    """The measured values of a classifier, between the artifact and full precision."""
+
+    texts: int
+    #: Differences of a label's score, a probability but of a regression.
+    difference_max: float
+    difference_mean: float
+    #: Texts with another label, or of several labels at once another set of them.
+    changed: int
+    #: Share of texts with the same; of a regression Kendall's tau of their order.
+    agreement: float
+    #: The largest difference of a logit alone from the same one beside others.
+    batch_difference_max: float
+
+
+def measure_labels(
+    artifact: Classifier, reference: Classifier, *, multiply_adds: int, progress: bool = False
+) -> LabelFidelity:
+    """Compare a classifier with the same model in full precision; see `measure`."""
+    labeled = [*texts().values(), *_searched(multiply_adds, DOCUMENTS)]
+    with tqdm(total=2, desc="fidelity", unit=" models", disable=not progress) as bar:
+        logits = exact_logits = _label_logits(artifact, labeled)
+        bar.update()
+        if reference is not artifact:
+            exact_logits = _label_logits(reference, labeled)
+        bar.update()
+    differences = np.abs(artifact.activated(logits) - artifact.activated(exact_logits))
+    same, exact = (_labels(artifact, each) for each in (logits, exact_logits))
+    changed = int((same != exact).any(axis=1).sum())
+    order = artifact.scoring.activation == "identity"
+    tau = kendall_tau(logits[:, 0], exact_logits[:, 0]) if order else 0.0
+    return LabelFidelity(
+        texts=len(labeled),
+        difference_max=float(differences.max()),
+        difference_mean=float(differences.mean()),
+        changed=changed,
+        agreement=tau if order else 1 - changed / len(labeled),
+        batch_difference_max=label_batch_difference(artifact),
+    )
+
+
+def _labels(artifact: Classifier, logits: Vectors) -> npt.NDArray[np.bool_]:
+    """Return which labels each text has; a regression's texts have none."""
+    activation = artifact.scoring.activation
+    if activation == "softmax":
+        limit: Vectors | float = logits.max(axis=1, keepdims=True)
+    else:
+        limit = 0.0 if activation == "sigmoid" else np.inf
+    labels: npt.NDArray[np.bool_] = logits >= limit
+    return labels
+
+
+def label_batch_difference(artifact: Classifier) -> float:
+    """Return the largest difference of a text's logit alone from the same one beside others."""
+    together = _label_logits(artifact, list(texts().values()))
+    alone = [_label_logits(artifact, [text]) for text in texts().values()]
+    return float(np.abs(together - np.concatenate(alone)).max())
+
+
+def label_problems(fidelity: LabelFidelity, thresholds: Thresholds) -> list[str]:
+    """Return a message for each threshold that the artifact misses."""
+    name = "the agreement of labels with full precision"
+    return [
+        *below(name, fidelity.agreement, thresholds.label_agreement),
+        *difference_problems(fidelity.batch_difference_max),
+    ]
+
+
+def label_table(fidelity: LabelFidelity) -> str:
+    """Return the report as a table."""
+    rows = [
+        ("score to full precision, largest difference", f"{fidelity.difference_max:.5f}", ""),
+        ("score to full precision, mean difference", f"{fidelity.difference_mean:.5f}", ""),
+        ("labels that change", f"{fidelity.changed}", f"{fidelity.texts} texts"),
+        ("agreement with full precision", f"{fidelity.agreement:.2%}", ""),
+    ]
+    return aligned(rows)
+
+
+def golden_texts(artifact: Classifier) -> list[dict[str, Any]]:
+    """Return the artifact's logits of a few texts, to check a deployed artifact."""
+    rows = _label_logits(artifact, GOLDEN_TEXTS)
+    return [
+        {"text": text, "logits": rounded_list(row)}
+        for text, row in zip(GOLDEN_TEXTS, rows, strict=True)
+    ]
+
+
+def _label_logits(classifier: Classifier, labeled: Sequence[str]) -> Vectors:
+    return classifier.classify(labeled, truncate="right").work.vectors
+
+
 def kendall_tau(one: Vectors, other: Vectors) -> float:
     """Return Kendall's tau-b of two lists of scores: 1 for one order, -1 for the reverse.
 
@@ -416,10 +514,10 @@ def score_problems(fidelity: ScoreFidelity, thresholds: Thresholds) -> list[str]
 
 
 def difference_problems(difference: float) -> list[str]:
-    """Return a message if a passage's score depends on the passages beside it."""
+    """Return a message if a score depends on the inputs beside it."""
     if difference == 0:
         return []
-    return [f"a passage's score differs by {difference:.3g} beside others; it must be the same"]
+    return [f"a score differs by {difference:.3g} beside other inputs; it must be the same"]
 
 
 def score_table(fidelity: ScoreFidelity) -> str:
@@ -453,3 +551,24 @@ def _queries_and_passages(queries: int) -> tuple[list[str], list[str]]:
 
 def _logits(reranker: Reranker, query: str, passages: Sequence[str]) -> Vectors:
     return reranker.rerank(query, passages, truncate="longest_first").work.vectors
+
+
+class ScoreMeasure(NamedTuple):
+    """How the scores of a task are measured; see the functions."""
+
+    compare: Callable[..., Any]
+    problems: Callable[[Any, Thresholds], list[str]]
+    table: Callable[[Any], str]
+    batch_difference: Callable[[Any], float]
+    golden: Callable[[Any], list[dict[str, Any]]]
+
+
+#: By the task of a model that gives scores.
+SCORES = {
+    "classify": ScoreMeasure(
+        measure_labels, label_problems, label_table, label_batch_difference, golden_texts
+    ),
+    "rerank": ScoreMeasure(
+        measure_scores, score_problems, score_table, batch_difference, golden_pairs
+    ),
+}

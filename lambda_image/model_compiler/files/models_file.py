@@ -74,7 +74,7 @@ def _entry(path: Path, key: str, value: Any) -> ModelToCompile:
         raise SourceError(f"{path}: {key} must be an object with a name; found {value}.")
     choices = dict(value)
     name, folder = choices.pop("name"), choices.pop("folder", None)
-    options: list[str] = []
+    options = ["--task", "rerank"] if key == "reranker" else []
     for option, choice in choices.items():
         options.append(f"--{option.replace('_', '-')}")
         if choice is not True:

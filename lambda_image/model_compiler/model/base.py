@@ -57,7 +57,7 @@ class CompilerModel(ABC):
 
     #: The architecture, such as `bert`; `onnx` for an export.
     family: str
-    #: Length of an embedding; number of a reranker's labels; size of a sparse encoder's vocabulary.
+    #: Length of an embedding; number of labels; size of a sparse encoder's vocabulary.
     dimensions: int
     #: Number of rows of the embedding table.
     vocabulary_size: int
@@ -69,9 +69,9 @@ class CompilerModel(ABC):
     normalized: bool
     #: The limit in characters; None for one that follows from the limit of tokens.
     max_characters: int | None = None
-    #: `embed`, `rerank` or `sparse`; see `embedder.core.artifact.Manifest`.
+    #: `embed`, `rerank`, `sparse` or `classify`; see `embedder.core.artifact.Manifest`.
     task: str = "embed"
-    #: How a reranker takes a pair; None of another model.
+    #: The scores, and how a pair is taken; None of a model that gives vectors.
     scoring: ScoringEntry | None = None
 
     @property

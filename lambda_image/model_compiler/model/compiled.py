@@ -16,7 +16,7 @@ from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, SEGMENT_INPUTS, Graph, OwnModel
-from model_compiler.model.modules import Head, TakenHead
+from model_compiler.model.modules import Dense, Head, TakenHead
 
 WEIGHTS_FILE = "model.onnx.data"
 #: The embedding table; each token of a request reads one row of it.
@@ -90,7 +90,15 @@ class CompiledModel(OwnModel):
                 tensors = {**tensors, **{f"{file.stem}.{name}": head[name] for name in head}}
             encoder = Weights(folder, tensors=tensors, progress=progress)
         modules = self.head.modules if isinstance(self.head, Head) else ()
-        return encoder, [Weights(module.folder, progress=progress) for module in modules]
+        opened = [
+            Weights(
+                module.folder,
+                tensors=module.tensors if isinstance(module, Dense) else None,
+                progress=progress,
+            )
+            for module in modules
+        ]
+        return encoder, opened
 
     def _build(self, builder: GraphBuilder, encoder: Weights, modules: Sequence[Weights]) -> None:
         for name in self._inputs:

@@ -39,6 +39,7 @@ from model_compiler.model.folder import (
     UNPOOLED,
     ModelFolder,
     Module,
+    Output,
     read_family,
     read_max_tokens,
     read_named_prompts,
@@ -173,16 +174,16 @@ def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT
     generates = logit is not None or folder.plain_architecture.endswith(LANGUAGE_MODEL)
     classifier: Head | ScoreHead | None = None
     if after:
-        classifier = _head_of_modules(config, after)
+        classifier = head_of_modules(config, after)
         labels = tuple(f"LABEL_{label}" for label in range(classifier.dimensions))
     else:
-        labels = ("LABEL_0",) if generates else _labels(config)
-        classifier = None if generates else _head(config, labels=len(labels))
-    activation = _activation(folder, config, labels=len(labels))
+        labels = ("LABEL_0",) if generates else read_labels(config)
+        classifier = None if generates else read_score_head(config, labels=len(labels))
+    activation = stated_activation(folder, config)
     tied = config.boolean("tie_word_embeddings", False) if generates else False
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
-    prompt = _default_prompt(folder)
+    prompt = read_default_prompt(folder)
     if classifier is None:
         head: Head | ScoreHead = _next_token_head(
             encoder, logit, tokenizer, architecture, tied=tied
@@ -190,19 +191,44 @@ def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT
         layout = read_pair_template(encoder, tokenizer, instruction=prompt)
     else:
         head = classifier
-        first_only = classifier.pooling == Pooling(("cls",))
-        layout, architecture = _pairs(encoder, tokenizer, architecture, first_only=first_only)
+        layout, architecture = read_pairs(encoder, tokenizer, architecture, classifier.pooling)
         layout = layout._replace(query_prefix=prompt)
+    return scoring_model(
+        "rerank",
+        ScoringEntry(
+            labels=labels,
+            activation=activation or ("sigmoid" if len(labels) == 1 else "identity"),
+            **layout._asdict(),
+            truncation="passage" if generates else "longest_first",
+        ),
+        encoder=encoder,
+        tokenizer=tokenizer,
+        architecture=architecture,
+        head=head,
+        output=UNPOOLED if after else NEXT_TOKEN if generates else SCORES,
+        precision=precision,
+    )
+
+
+def scoring_model(
+    task: str,
+    scoring: ScoringEntry,
+    *,
+    encoder: ConfigFolder,
+    tokenizer: TokenizerFile,
+    architecture: Architecture,
+    head: Head | TakenHead,
+    output: Output,
+    precision: Precision,
+) -> CompiledModel:
+    """Return a model that gives scores; `output` is what its Transformer's file must state."""
     return CompiledModel(
-        task="rerank",
+        task=task,
         family=architecture.name,
-        dimensions=len(labels),
+        dimensions=len(scoring.labels),
         vocabulary_size=architecture.vocabulary_size,
         max_tokens=read_max_tokens(
-            encoder,
-            tokenizer,
-            max_positions=architecture.max_positions,
-            output=UNPOOLED if after else NEXT_TOKEN if generates else SCORES,
+            encoder, tokenizer, max_positions=architecture.max_positions, output=output
         ),
         prompts=Prompts(texts={}, default=None),
         tokenizer=tokenizer,
@@ -211,12 +237,7 @@ def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT
         architecture=architecture,
         head=head,
         precision=precision,
-        scoring=ScoringEntry(
-            labels=labels,
-            activation=activation,
-            **layout._asdict(),
-            truncation="passage" if generates else "longest_first",
-        ),
+        scoring=scoring,
     )
 
 
@@ -237,7 +258,7 @@ def _modules(folder: ModelFolder) -> tuple[ConfigFolder, ConfigFolder | None, Se
     return modules[0].folder, None, modules[1:]
 
 
-def _head_of_modules(config: ConfigFile, modules: Sequence[Module]) -> Head:
+def head_of_modules(config: ConfigFile, modules: Sequence[Module]) -> Head:
     """Return the head of a Pooling and the modules after it, of which the last gives the scores."""
     _, size = _family(config)
     (_, pooled), *layers = modules
@@ -310,7 +331,7 @@ def _next_token_head(
     )
 
 
-def _labels(config: ConfigFile) -> tuple[str, ...]:
+def read_labels(config: ConfigFile) -> tuple[str, ...]:
     """Return the names of the labels, in the order of the logits."""
     names = config.optional("id2label")
     count = config.optional("num_labels")
@@ -328,8 +349,8 @@ def _labels(config: ConfigFile) -> tuple[str, ...]:
     return tuple(names[str(label)] for label in range(len(names)))
 
 
-def _activation(folder: ModelFolder, config: ConfigFile, *, labels: int) -> str:
-    """Return the activation; of the files that may state it, the first decides."""
+def stated_activation(folder: ModelFolder, config: ConfigFile) -> str | None:
+    """Return a CrossEncoder's activation; of the files that may state it, the first decides."""
     inner = config.optional("sentence_transformers")
     if inner is not None and not isinstance(inner, dict):
         config.fail("sentence_transformers", "an object", inner)
@@ -345,7 +366,7 @@ def _activation(folder: ModelFolder, config: ConfigFile, *, labels: int) -> str:
     )
     activation = next((name for name in stated if name is not None), None)
     if activation is None:
-        return "sigmoid" if labels == 1 else "identity"
+        return None
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise UnsupportedModelError(
             f"{folder}: the activation of the scores must be one of {', '.join(ACTIVATIONS)}; "
@@ -354,7 +375,7 @@ def _activation(folder: ModelFolder, config: ConfigFile, *, labels: int) -> str:
     return ACTIVATIONS[activation]
 
 
-def _default_prompt(folder: ModelFolder) -> str:
+def read_default_prompt(folder: ModelFolder) -> str:
     """Return the text that goes before each query; others must be asked for."""
     config = folder.config(SETTINGS_FILE, optional=True)
     texts, default = read_named_prompts(config)
@@ -365,16 +386,16 @@ def _default_prompt(folder: ModelFolder) -> str:
     return "" if default is None else texts[default]
 
 
-def _pairs(
-    encoder: ConfigFolder, tokenizer: TokenizerFile, architecture: Architecture, *, first_only: bool
+def read_pairs(
+    encoder: ConfigFolder,
+    tokenizer: TokenizerFile,
+    architecture: Architecture,
+    pooling: Pooling | None,
 ) -> tuple[PairLayout, Architecture]:
-    """Return the layout of a pair, and the architecture for such pairs.
-
-    `first_only` says that the head takes no vector but the first token's.
-    """
+    """Return the layout of a pair, and the architecture for such pairs and a head's pooling."""
     if not isinstance(architecture, PostNormConfig):
         return read_pair_layout(tokenizer, types=False), architecture
-    architecture = replace(architecture, first_only=first_only)
+    architecture = replace(architecture, first_only=pooling == Pooling(("cls",)))
     types = architecture.token_types > 1 and passes_types(encoder)
     layout = read_pair_layout(tokenizer, types=types)
     if isinstance(architecture, BertConfig):
@@ -390,6 +411,7 @@ def _pairs(
 _ROBERTA = {"dense": "classifier.dense", "out": "classifier.out_proj"}
 #: The parts of each family's head after the first token's vector; see `ScoreHead`.
 HEADS = {
+    "albert": {"dense": "albert.pooler", "out": "classifier"},
     "bert": {"dense": "bert.pooler.dense", "out": "classifier"},
     "camembert": _ROBERTA,
     "distilbert": {"dense": "pre_classifier", "activation": "relu", "out": "classifier"},
@@ -409,7 +431,8 @@ def _family(config: ConfigFile) -> tuple[str, int]:
     return family, config.integer("dim" if family == "distilbert" else "hidden_size")
 
 
-def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
+def read_score_head(config: ConfigFile, *, labels: int) -> ScoreHead:
+    """Return the head of a plain classifier."""
     family, size = _family(config)
     settings: dict[str, Any] = {"pooling": Pooling(("cls",)), **HEADS[family]}
     if family in {"gte", "new"}:

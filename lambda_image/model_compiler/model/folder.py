@@ -38,6 +38,12 @@ MODULES_FILE, ROUTER_FILE = "modules.json", "router_config.json"
 SETTINGS_FILE = "config_sentence_transformers.json"
 #: bge-m3's sparse head, which FlagEmbedding has as a pickle.
 SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
+#: The files and keys by which a CrossEncoder says that it is one.
+CROSS_ENCODER_KEYS = (
+    (SETTINGS_FILE, "model_type"),
+    ("config.json", "sentence_transformers"),
+    ("config.json", "sbert_ce_default_activation_function"),
+)
 CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 #: The names of document prompts in sentence-transformers, in its order, for models without a
@@ -251,6 +257,25 @@ class ModelFolder(ConfigFolder):
         if self.plain_architecture.endswith(LANGUAGE_MODEL):
             return re.search(r"""(["'])document\1""", template_text(self) or "") is not None
         return self.plain_architecture.endswith(CLASSIFIER)
+
+    @property
+    def scoring_task(self) -> str | None:
+        """The task of a model that gives scores: `rerank` or `classify`; None of another model.
+
+        A plain classifier with one label is a reranker, and so is what sentence-transformers'
+        CrossEncoder saved.
+        """
+        if not self.is_cross_encoder:
+            return None
+        if not self.plain_architecture.endswith(CLASSIFIER) or any(
+            self.stated(*key) is not None for key in CROSS_ENCODER_KEYS
+        ):
+            return "rerank"
+        names = self.stated("config.json", "id2label")
+        # Without names, transformers takes two labels.
+        number = self.stated("config.json", "num_labels") if names is None else None
+        one = number == 1 or (isinstance(names, dict) and len(names) == 1)
+        return "rerank" if one else "classify"
 
     @property
     def plain_architecture(self) -> str:

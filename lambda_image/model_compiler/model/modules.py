@@ -17,7 +17,7 @@ from embedder.core.artifact import SEGMENTS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.folder import ConfigFolder
-from model_compiler.files.weights import Weights
+from model_compiler.files.weights import StoredTensor, Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, linear
 
@@ -103,6 +103,8 @@ class Dense:
     normalizes: bool = False
     #: Whether its weight stays in float32 for every precision.
     exact: bool = False
+    #: Its weights, if they are not in its folder's own file.
+    tensors: Mapping[str, StoredTensor] | None = None
 
     def add(self, builder: GraphBuilder, value: str, weights: Weights, *, name: str) -> str:
         """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from embedder.core.artifact import TASKS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import MERGE
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import CompilerModel
+from model_compiler.model.classifier import read_classifier
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.exports import ExportChoice, ExportPrecision, choose, read_export
@@ -29,15 +31,25 @@ class Reading:
     reason: str | None = None
 
 
-def reading_of(folder: ModelFolder, precision: Precision | None) -> Reading:
+#: What reads a model that gives scores, by its task.
+SCORING: dict[str | None, Callable[..., CompiledModel]] = {
+    "classify": read_classifier,
+    "rerank": read_cross_encoder,
+}
+
+
+def reading_of(
+    folder: ModelFolder, precision: Precision | None, task: str | None = None
+) -> Reading:
     """Return how a folder's model is read; weights are preferred to an export.
 
+    `task` is that of a model that gives scores; None for what the folder says.
     In a folder that is not complete, an export's initializers may turn out not to be the weights.
     """
     chosen = precision or Precision.INT8
-    if folder.is_cross_encoder or folder.is_sparse:
-        read_other = read_cross_encoder if folder.is_cross_encoder else read_sparse_folder
-        return Reading("weights", partial(read_other, folder, chosen))
+    task = task or folder.scoring_task
+    if task or folder.is_sparse:
+        return Reading("weights", partial(SCORING.get(task, read_sparse_folder), folder, chosen))
     unknown = folder.why_not_compiled
     if folder.has_weights and unknown is None:
         if folder.is_static:
@@ -60,6 +72,20 @@ def reading_of(folder: ModelFolder, precision: Precision | None) -> Reading:
     if export is None:
         return Reading(None, lambda: _without_export(folder, chosen), reason=reason)
     return Reading("export", partial(read_export, folder, export), export, reason)
+
+
+def reading_note(model: CompilerModel, task: str | None) -> str:
+    """Return how a model of several labels was read, and by which option it is read otherwise.
+
+    It is empty for other models, and if a `task` was chosen.
+    """
+    if task or not model.scoring or len(model.scoring.labels) == 1:
+        return ""
+    other = "rerank" if model.task == "classify" else "classify"
+    return (
+        f"It has {len(model.scoring.labels)} labels and was read as {TASKS[model.task]}: --task "
+        f"{other}, or task under [model], reads it as {TASKS[other]}."
+    )
 
 
 def _without_export(folder: ModelFolder, precision: Precision) -> CompilerModel:

@@ -24,3 +24,8 @@ class LocalModel:
     newest: bool = False
     #: The model that an adapter is for, which it is merged into.
     base: str | None = None
+
+    @property
+    def task(self) -> str | None:
+        """The task that the catalog knows of a model that gives scores; else None."""
+        return self.entry.task if self.entry and self.entry.task != "embed" else None

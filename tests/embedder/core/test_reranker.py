@@ -9,7 +9,8 @@ import pytest
 
 from embedder.core.artifact import Manifest, ScoringEntry
 from embedder.core.errors import EmptyInputError, InferenceError, InputError, InputTooLongError
-from embedder.core.reranker import Reranker, longest_first
+from embedder.core.reranker import Reranker
+from embedder.core.scorer import longest_first
 from tests.embedder.small_model import CLS, SEP, WordTokenizer, manifest_of
 
 

@@ -79,7 +79,7 @@ def test_a_model_of_another_kind(reranker, pairs, tmp_path):
     with pytest.raises(BatchError, match="is an embedding model"):
         plan_job(pairs, manifest_of())
     with pytest.raises(BatchError, match="one label; m has LABEL_0, LABEL_1"):
-        plan_job(pairs, small_artifact(write_reranker(tmp_path / "m", labels=2)).manifest)
+        plan_job(pairs, small_artifact(write_reranker(tmp_path / "m", labels=2, saved={})).manifest)
 
 
 @pytest.mark.parametrize(

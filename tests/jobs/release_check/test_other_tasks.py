@@ -45,7 +45,7 @@ def test_the_spaces_of_all_models_that_two_versions_have_are_compared(serving, n
 
 def test_golden_pairs_are_compared(tmp_path):
     """The artifact that is served passes, and one with another logit of a label is refused."""
-    call, manifest = served(write_reranker(tmp_path / "model", labels=2))
+    call, manifest = served(write_reranker(tmp_path / "model", labels=2, saved={}))
     assert manifest.fidelity["kendall_tau"] == 1
     assert manifest.fidelity["batch_difference_max"] == 0
     assert check_version(call, manifest, starts=2) == manifest.vector_space

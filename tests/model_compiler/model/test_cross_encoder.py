@@ -25,7 +25,8 @@ GOLDEN = json.loads(Path(__file__).parents[1].joinpath("goldens/rerankers.json")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_scores_are_the_models_own(tmp_path, compile_tiny, variant):
     """In float32, logits and scores of each pair are within 1e-5, those over the limit too."""
-    artifact = compile_tiny(write_reranker(tmp_path / "model", **VARIANTS[variant]))
+    folder = write_reranker(tmp_path / "model", **VARIANTS[variant])
+    artifact = compile_tiny(folder, task="rerank")
     reranker = Reranker.load(artifact, truncate="right")
     scores, work = reranker.predict(PAIRS)
     golden = np.array(GOLDEN[variant]["logits"], np.float32).reshape(work.vectors.shape)
@@ -75,7 +76,7 @@ def test_a_score_does_not_depend_on_other_passages(tmp_path, compile_tiny, varia
 
 def test_the_manifest_of_a_reranker(tmp_path, compile_tiny):
     """It has the task, the labels, a space without dimensions and golden pairs."""
-    folder = write_reranker(tmp_path / "model", labels=3)
+    folder = write_reranker(tmp_path / "model", labels=3, saved={})
     manifest = compile_tiny(folder).manifest
     assert manifest.task == "rerank"
     assert manifest.dimensions == ()

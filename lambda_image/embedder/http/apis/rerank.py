@@ -24,7 +24,8 @@ import numpy as np
 from embedder.core import errors
 from embedder.core.artifact import ScoringEntry
 from embedder.core.embedding_request import Embeddings
-from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
+from embedder.core.reranker import MAX_PASSAGES, Reranker
+from embedder.core.scorer import Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.openai import InfinityModels

@@ -98,6 +98,8 @@ class CatalogEntry:
     #: Tried in this order, after the wheel.
     repositories: tuple[HubRepository, ...]
     wheel: Wheel | None = None
+    #: `embed`, or `classify`; see `embedder.core.artifact.Manifest`.
+    task: str = "embed"
     #: SHA-256 of files, by their path in the folder, wherever the model comes from.
     sha256: Mapping[str, str] = field(default_factory=dict)
     #: The full number of dimensions, then the smaller ones that the model was trained for.

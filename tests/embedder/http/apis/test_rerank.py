@@ -86,7 +86,7 @@ def test_equal_scores_are_ranked_by_their_logits(router, path, many, score):
 
 def test_several_labels_have_no_order(tmp_path, request):
     """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
-    artifact = small_artifact(write_reranker(tmp_path / "m", labels=3))
+    artifact = small_artifact(write_reranker(tmp_path / "m", labels=3, saved={}))
     router = build_router(EmbedderSettings(artifact=str(artifact.folder)))
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
     assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
