@@ -79,7 +79,8 @@ class Scorer(LoadedModel):
 
         `name` is that of the inputs in an error.
         """
-        packed, lengths = zip(*inputs, strict=True)
+        packed = [ids for ids, _ in inputs]
+        lengths = [length for _, length in inputs]
         try:
             work = self._compute(
                 packed, lengths, characters=characters, started=started, deadline=deadline
