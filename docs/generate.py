@@ -23,6 +23,7 @@ from stacks.environment import EnvironmentSettings
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 import page_tables as tables
+import speed_tables
 from commands_page import commands_page
 from pictures import charts, demo, diagrams
 from settings_page import anchor, settings_page, titles_of_classes
@@ -209,8 +210,15 @@ _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "cost-cold-starts": tables.cold_start_table,
     },
     "docs/models.md": {"models": tables.models_table, "prompts": tables.prompts_table},
-    "docs/performance.md": {"on-aws": tables.measured_table},
-    "docs/server.md": {"server-cost": tables.server_table},
+    "docs/performance.md": {
+        "gemma": speed_tables.gemma_table,
+        "minilm": speed_tables.minilm_table,
+        "on-aws": tables.measured_table,
+    },
+    "docs/server.md": {
+        "server-cost": tables.server_table,
+        "server-measured": speed_tables.server_table,
+    },
 }
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {

@@ -9,6 +9,8 @@ from statistics import median
 from textwrap import fill
 from typing import Any
 
+from speed_tables import gemma_speed
+
 from embedding_client.models import cells
 from embedding_kit.prices import hosted_models, load_prices
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
@@ -26,7 +28,6 @@ from operations.cost.workload import (
     MONTH_SECONDS,
     VCPU_MB,
     Month,
-    Speed,
     billed_seconds,
     cold_start_share,
     core_seconds,
@@ -48,11 +49,8 @@ _STANDING = (
     "image",
 )
 
-#: EmbeddingGemma's times on idle cores, from docs/performance.md.
-_IDLE = Speed(
-    points=((8, 9.9), (32, 16.9), (128, 49.6), (512, 261.0), (2048, 1668.0)),
-    source="docs/performance.md",
-)
+#: EmbeddingGemma's times on idle cores.
+_IDLE = gemma_speed()
 
 
 def _table(head: str, rows: Iterable[Iterable[str]]) -> str:

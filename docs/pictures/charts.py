@@ -1,8 +1,8 @@
 """Draw the charts: of benchmarks, of the catalog's models, of a cold start and of int8's fidelity.
 
-performance.json and server.json are results of `scripts/bench`. start.json has the steps of the
-start that performance.json has as a sum. fidelity.json has the reports that the compiler wrote into
-the manifests of models with their published weights.
+performance.json and server.json are results of `scripts/bench pages`. start.json has the steps of
+the start that performance.json has as a sum. fidelity.json has the reports that the compiler wrote
+into the manifests of models with their published weights.
 """
 
 import json
@@ -19,6 +19,7 @@ from tools.figure import LIGHT, as_svg, bars, new_figure
 
 _FOLDER = Path(__file__).parent
 _RESULTS = _FOLDER.parent / "performance.json"
+_MODEL = "embeddinggemma-300m"
 #: Narrow, so that the texts can be read on a phone. In pixels, as all lengths.
 _WIDTH = 480
 
@@ -33,6 +34,8 @@ _LABELS: Mapping[str, str] = {
     "kit": "Embedding Kit",
     "baseline": "ONNX export, int8",
     "export": "ONNX export, fp32",
+    "openvino-static": "OpenVINO, static int8",
+    "openvino-weights": "OpenVINO, int8 weights",
     "fastembed": "fastembed",
     "sentence-transformers": "sentence-transformers",
 }
@@ -47,12 +50,13 @@ best of the others. Blue: the usual int8 recipe. Gray: fp32.
 
 def draw_benchmark() -> str:
     """Return the picture of the first page."""
+    run = _read(_RESULTS)[_MODEL]
     return bars(
-        _RESULTS.read_text(encoding="utf-8"),
-        title="Five ways to serve the same model",
+        json.dumps(run),
+        title="Ways to serve the same model",
         caption=_CAPTION,
         headings=_PANELS,
-        labels=_LABELS,
+        labels={kind: label for kind, label in _LABELS.items() if kind in run["labels"]},
     )
 
 
@@ -137,7 +141,7 @@ weights. Orange: the least that it accepts.
 
 def draw_start() -> str:
     """Return the timeline of a cold start as SVG."""
-    rows = _read(_RESULTS)["rows"]
+    rows = _read(_RESULTS)[_MODEL]["rows"]
     kit = {row["name"]: row["values"]["kit"] for row in rows}
     milliseconds = _read(_FOLDER / "start.json")["milliseconds"]
     ready = kit["init"]

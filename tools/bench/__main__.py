@@ -1,6 +1,7 @@
 """The command `scripts/bench`: measure this project and its peers in one run on one machine."""
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,8 @@ from types import ModuleType
 from embedding_client.cli import whole
 from embedding_kit.programs import exit_with
 from tools.bench import model, quality, server, shapes, soak, tokenizer_speed
-from tools.bench.report import ROOT, as_json, as_table, this_machine
+from tools.bench.processor import hide_amx
+from tools.bench.report import ROOT, as_json, as_page, this_machine
 from tools.figure import bars
 
 #: `scripts/bench NAME` → the module with its `measure`, and its further `OPTIONS`.
@@ -30,17 +32,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(name).parse_args(words)
     if options.quick:
         options.rounds = 1
-    machine = this_machine()
+    if options.hide_amx:
+        hide_amx()
+    machine = this_machine(amx_hidden=options.hide_amx)
     run = _SUBJECTS[name].measure(options)
-    table, numbers = as_table(run, machine), as_json(run, machine)
+    table, numbers = as_page(run, machine), as_json(run, machine)
     path = options.cache / "results" / f"{getattr(options, 'family', None) or name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     for suffix, text in ((".json", numbers), (".md", table), (".svg", bars(numbers))):
         path.with_suffix(suffix).write_text(text, encoding="utf-8")
+    if options.record:
+        _record(name, options, json.loads(numbers))
     sys.stdout.write(f"{table}\nsaved: {path}, and the same as .md and .svg\n")
     for missed in run.missed:
         sys.stdout.write(f"over its target: {missed}\n")
     return 1 if run.missed else 0
+
+
+def _record(name: str, options: argparse.Namespace, run: object) -> None:
+    """Put a run into the results that the pages show."""
+    file = ROOT / "docs" / ("performance.json" if name == "bench" else f"{name}.json")
+    if name == "bench":
+        run = {**json.loads(file.read_text("utf-8")), options.family or model.GEMMA: run}
+    file.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _parser(name: str) -> argparse.ArgumentParser:
@@ -53,10 +67,17 @@ def _parser(name: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"Other subjects, with other options: {other_subjects}.",
     )
-    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with the other libraries")
+    parser.add_argument(
+        "--peers", action="store_true", help="with other libraries, which are installed in .cache"
+    )
+    parser.add_argument(
+        "--hide-amx", action="store_true", help="as on a processor without AMX (Linux, x86)"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="a short run: only to see that it works"
     )
+    if name in {"bench", "server"}:
+        parser.add_argument("--record", action="store_true", help="for the pages, in docs/")
     parser.add_argument("--rounds", type=whole(1, 1000), default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     for option, settings in getattr(_SUBJECTS[name], "OPTIONS", {}).items():

@@ -14,11 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.report import ROOT, least, middle, turns
+from tools.pinned_environment import pinned_environment
 
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
+#: The seconds of a turn, in which requests follow each other: a virtual machine's host takes idle
+#: memory back, and the first request after a pause waits for it.
+_TURN = 0.25
+#: The seconds before each round of requests after idling.
+_PAUSE = 1.0
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-_FIND = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if not u.find_spec(n)))"
+#: The pinned packages of other libraries, a file for each environment.
+ENVIRONMENTS = Path(__file__).with_name("environments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +37,19 @@ class Contender:
     python: str = sys.executable
 
 
-def missing(python: str, packages: Sequence[str]) -> str:
-    """Return which of the packages an interpreter lacks; empty if none."""
-    if not packages:
-        return ""
-    command = [python, "-c", _FIND, *packages]
+def python_of(environment: str) -> str:
+    """Return the Python with the packages of a file in `environments`: installed once; "" is ours.
+
+    Raises:
+        SystemExit: uv cannot install them.
+    """
+    if not environment:
+        return sys.executable
+    pins = ENVIRONMENTS / f"{environment}.txt"
     try:
-        process = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(
-            f"error: --peers must be a Python interpreter; found: {python} ({error})"
-        ) from error
-    names = process.stdout.split()
-    return f"not installed: {', '.join(names)}" if names else ""
+        return str(pinned_environment(f"bench-{environment}", pins))
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"error: uv cannot install {pins}: its message is above") from error
 
 
 class Worker(subprocess.Popen[str]):
@@ -73,10 +80,7 @@ class Worker(subprocess.Popen[str]):
         self.start: dict[str, float] = {**self._answer(), "wall": time.perf_counter() - began}
 
     def ask(self, request: object) -> Any:
-        """Embed texts at once, for seconds of `cpu` and the `peak`, the highest MB since the start.
-
-        Or `{"vectors": texts}`, each alone, for their vectors.
-        """
+        """Send a request of `worker.py`, and return its answer."""
         print(json.dumps(request), file=self.stdin, flush=True)
         return self._answer()
 
@@ -107,7 +111,8 @@ def starts(
 
     The first starts of a row are not measured: the others' starts between two rows take long
     enough for a kernel or a hypervisor that reclaims memory to drop files from the page cache and
-    to release free pages. For cold starts, the page cache is dropped before each one.
+    to release free pages. For cold starts, the page cache is dropped before each one, and all are
+    measured.
 
     Returns:
         By contender: the least milliseconds `cpu` and `wall` until it is ready, and the median of
@@ -122,7 +127,8 @@ def starts(
             return {**worker.start, "peak": worker.ask(texts[name])["peak"]}
 
     def row(name: str) -> list[dict[str, float]]:
-        return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
+        warm_ups = 0 if cold else _WARM_UPS
+        return [start(name) for _ in range(warm_ups + _STARTS)][warm_ups:]
 
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
 
@@ -138,10 +144,26 @@ def starts(
 def latency(
     running: Mapping[str, Worker], texts: Mapping[str, Sequence[str]], *, seconds: float
 ) -> dict[str, float]:
-    """Return the least milliseconds of CPU time of a request with its texts, by contender.
+    """Return the least milliseconds of CPU time of a request back to back, by contender.
 
-    Each is measured at least three times; `seconds` is the time for all of them.
+    Each has at least two turns of at least two requests; `seconds` is the time for all of them.
+    """
+    work = {
+        name: partial(worker.ask, {"texts": texts[name], "seconds": _TURN})
+        for name, worker in running.items()
+    }
+    times = turns(work, rounds=2, seconds=seconds, warm_up=0)
+    return least({name: [*chain(*runs)] for name, runs in times.items()}, 1000)
+
+
+def latency_after_idling(
+    running: Mapping[str, Worker], texts: Mapping[str, Sequence[str]], *, rounds: int
+) -> dict[str, float]:
+    """Return the median milliseconds of CPU time of a request after a second of idling.
+
+    A round is a second's pause and a request to each contender, so that all idle equally long.
     """
     work = {name: partial(worker.ask, texts[name]) for name, worker in running.items()}
-    usage = turns(work, rounds=3, seconds=seconds)
-    return least({name: [run["cpu"] for run in runs] for name, runs in usage.items()}, 1000)
+    usage = turns(work, rounds=rounds, warm_up=0, pause=_PAUSE)
+    times = middle({name: [run["cpu"] for run in runs] for name, runs in usage.items()})
+    return {name: 1000 * seconds for name, seconds in times.items()}

@@ -6,10 +6,10 @@ export, sentence-transformers and fastembed. Another family is next to its usual
 plain export; model2vec for a static model; for a reranker, sentence-transformers and ONNX Runtime,
 with a query and its passages in a request. all-MiniLM-L6-v2 has its real weights.
 
---peers is an interpreter with torch, which makes replicas and exports; without it, the graph that
-this project writes in full precision replaces an export, and there are no targets. It adds OpenVINO
-and llama.cpp to models with a graph, if it has them. Cosines are to full precision: of texts of the
-compiler's comparison, each alone.
+--peers installs torch, which makes replicas and exports, and the other libraries in .cache; without
+it, the graph that this project writes in full precision replaces an export, and there are no
+targets. It adds OpenVINO to models with a graph, and LiteRT to BERT's; --llama-cpp adds llama.cpp.
+Cosines are to full precision: of texts of the compiler's comparison, each alone.
 """
 
 import argparse
@@ -21,8 +21,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,22 @@ from tokenizers import Tokenizer
 
 from model_compiler.fidelity import measure as fidelity
 from tools.bench import replicas
-from tools.bench.contenders import DROP_CACHES, Contender, Worker, latency, missing, starts, workers
+from tools.bench.contenders import (
+    DROP_CACHES,
+    Contender,
+    Worker,
+    latency,
+    latency_after_idling,
+    python_of,
+    starts,
+    workers,
+)
 from tools.bench.replicas import SHAPES, baseline_of, form_of
 from tools.bench.report import BASE, CPU, KIT, Comparison, ReportRow
 from tools.bench.worker import KINDS
 
-_GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
+GEMMA, MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
+_GEMMA_2 = "embeddinggemma-2"
 _EXPORT, _STATIC, _ENDPOINT, _LLAMA = "export", "model2vec", "endpoint", "llama-cpp"
 #: Contenders of a reranker: sentence-transformers, and the plain export.
 _CROSS_ENCODER, _PAIRS = "cross-encoder", "pairs"
@@ -62,6 +73,12 @@ FAMILIES = replicas.described("families.toml", FamilyPlan)
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
 #: The texts of which a cosine is computed; others set OpenVINO's static scales.
 _COSINES = 40
+#: The longest text, in tokens, that is also embedded after idling: a longer one takes so much time
+#: that idling adds little.
+_AFTER_IDLING = 512
+_HOW = (
+    "requests back to back, the least time of several turns; after a second of idling, the median"
+)
 _PEAK = Path(__file__).with_name("int8_peak.c")
 
 
@@ -94,17 +111,17 @@ class SizedTexts:
 
 OPTIONS: Mapping[str, Any] = {
     "--family": {"choices": sorted(FAMILIES), "help": "needs --peers, except all-MiniLM-L6-v2"},
-    "--llama-cpp": {"type": Path, "metavar": "FOLDER", "help": "its source, for the converter"},
+    "--llama-cpp": {"type": Path, "metavar": "FOLDER", "help": "its source; compiles its package"},
 }
 
 
 def measure(options: argparse.Namespace) -> Comparison:
     """Measure a family's contenders."""
-    name, quick = options.family or _GEMMA, options.quick
+    name, quick = options.family or GEMMA, options.quick
     family = FAMILIES[name]
     reranks = bool(family.passages)
     shape = SHAPES[family.shape]
-    if name == _MINILM:
+    if name == MINILM:
         source, title = replicas.real(options.cache, name), f"{name}, real weights"
     else:
         cache, title = options.cache, f"replica of {name}" + (" (small)" if quick else "")
@@ -113,8 +130,9 @@ def measure(options: argparse.Namespace) -> Comparison:
     contenders, notes = _contenders(source, name, options)
     full = _PAIRS if reranks else _EXPORT if shape.config else _STATIC
     if full not in contenders:
-        raise SystemExit(f"error: {name} needs --peers: an interpreter with {full}")
-    base = next(kind for kind in (BASE, _CROSS_ENCODER, full) if kind in contenders)
+        raise SystemExit(f"error: {name} needs --peers: {full}")
+    bases = (KIT,) if name == MINILM else (BASE, _CROSS_ENCODER, full)
+    base = next(kind for kind in bases if kind in contenders)
     # Targets were set for torch's exports, and for the full size.
     targets = family.targets if options.peers and not quick else {}
     rows: list[ReportRow] = []
@@ -138,22 +156,39 @@ def measure(options: argparse.Namespace) -> Comparison:
         if not reranks:
             rows.insert(0, _cosines(running, full))
         for row, request in requests.items():
-            requests_by_kind = dict.fromkeys(running, request)
-            times = latency(running, requests_by_kind, seconds=1.0 if quick else 12.0)
-            count = len(request) if row.endswith(", each") else 1
-            add(row, CPU, {kind: time / count for kind, time in times.items()})
+            for measured, times in _times(running, row, request, quick=quick):
+                add(measured, CPU, times)
+    notes.append(_HOW)
     notes.append("exported by torch" if options.peers else "not exported: our own graph in fp32")
     if not reranks:
-        with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
-            spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
-        notes.append(f"32 tokens take {spent:.2f} ms besides the ONNX run (target: 2 ms)")
-    if name == _GEMMA:
+        notes.append(_besides_the_run(contenders[KIT].folder, texts.text(32)))
+    if name == GEMMA:
         (cpu,) = (row.values[KIT] / 1000 for row in rows if row.name == "128 tokens")
         notes.append(_rate(source, cpu))
     labels = {kind: KINDS[kind].label for kind in contenders}
     if full == _EXPORT and not options.peers:
         labels[_EXPORT] = "our graph in fp32"
     return Comparison(title, labels, rows, base=base, notes=notes)
+
+
+def _times(
+    running: Mapping[str, Worker], row: str, request: Sequence[str], *, quick: bool
+) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yield a row's name and its times: of a request back to back, and of one text after idling."""
+    requests = dict.fromkeys(running, request)
+    times = latency(running, requests, seconds=0.4 if quick else 12.0)
+    count = len(request) if row.endswith(", each") else 1
+    yield row, {kind: time / count for kind, time in times.items()}
+    if len(request) == 1 and int(row.split(maxsplit=1)[0]) <= _AFTER_IDLING:
+        idle = latency_after_idling(running, requests, rounds=1 if quick else 5)
+        yield f"{row}, after a second of idling", idle
+
+
+def _besides_the_run(artifact: Path, text: str) -> str:
+    """Return what the handler takes for a text without its ONNX run."""
+    with workers({_ENDPOINT: Contender(_ENDPOINT, artifact)}) as running:
+        spent = latency(running, {_ENDPOINT: [text]}, seconds=1.0)[_ENDPOINT]
+    return f"32 tokens take {spent:.2f} ms besides the ONNX run (target: 2 ms)"
 
 
 def _contenders(
@@ -170,30 +205,38 @@ def _contenders(
     elif not SHAPES[family.shape].config:
         forms[_STATIC] = lambda: source
     else:
-        if name in (_GEMMA, _GEMMA_2):
+        if name in (GEMMA, _GEMMA_2):
             forms = {BASE: lambda: baseline_of(export), **forms}
-        if name == _GEMMA:
+        if name == MINILM:
+            forms["int8"] = lambda: baseline_of(export)
+        if name == GEMMA:
             forms |= {"sentence-transformers": lambda: source, "fastembed": lambda: export}
         if peers:
-            texts = cache / "calibration.txt"
-            texts.write_text("\n".join(real_texts()[1]), encoding="utf-8")
-            forms |= {
-                "openvino-static": lambda: form_of(export, "openvino-static", peers, texts),
-                "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
-                _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
-            }
+            bert = SHAPES[family.shape].config["model_type"] == "bert"
+            forms |= _other_engines(source, export, options, bert=bert)
     contenders, absent = {}, []
     for kind, make in forms.items():
-        packages = KINDS[kind].packages
-        python = peers if peers and packages else sys.executable
-        reason = missing(python, packages)
-        if kind == _LLAMA and options.llama_cpp is None:
-            reason = "--llama-cpp is not given"
-        if reason:
-            absent.append(f"{KINDS[kind].label}: absent ({reason})")
+        if KINDS[kind].environment and not peers:
+            absent.append(f"{KINDS[kind].label}: absent without --peers")
         else:
-            contenders[kind] = Contender(kind, make(), python)
+            contenders[kind] = Contender(kind, make(), python_of(KINDS[kind].environment))
     return contenders, absent
+
+
+def _other_engines(
+    source: Path, export: Path, options: argparse.Namespace, *, bert: bool
+) -> dict[str, Callable[[], Path]]:
+    """Return what makes the forms of other engines, by the kind of the contender."""
+    texts = options.cache / "calibration.txt"
+    texts.write_text("\n".join(real_texts()[1]), encoding="utf-8")
+    extra = {"openvino-static": (export, texts), "openvino-weights": (export,)}
+    if bert:
+        extra |= {"litert": (source,), "litert-outliers": (source,)}
+    if options.llama_cpp:
+        extra[_LLAMA] = (source, options.llama_cpp)
+    return {
+        kind: partial(form_of, folder, kind, *paths) for kind, (folder, *paths) in extra.items()
+    }
 
 
 def real_texts() -> tuple[list[str], list[str]]:
@@ -230,7 +273,7 @@ def requests_of(name: str, texts: SizedTexts, most: int) -> dict[str, list[str]]
         f"{length} tokens": [texts.text(length)] for length in family.lengths if length <= most
     }
     requests["64 texts of 8 tokens, each"] = texts.batch([8] * 64)
-    if name in (_GEMMA, _GEMMA_2):
+    if name in (GEMMA, _GEMMA_2):
         source = random.Random(3)  # noqa: S311 - not a secret
         mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
         return {**requests, "24 texts of 4 to 400 tokens, each": texts.batch(mixed)}

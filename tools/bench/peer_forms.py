@@ -7,20 +7,29 @@ transformers initializes a model with. export: the model in torch's plain export
 its Dense modules and the normalization; a folder without modules.json is a classifier's, which
 gives logits.
 
-openvino [CALIBRATION_TEXTS]: torch's export; from torch itself with fused attention, MiniLM is as
-fast. NNCF quantizes weights alone, or also activations with one static scale each. llama-cpp
-LLAMA_CPP_FOLDER: llama.cpp's converter quantizes to Q8_0.
+openvino-weights and openvino-static CALIBRATION_TEXTS, of torch's export; from torch itself with
+fused attention, MiniLM is as fast. NNCF quantizes weights alone, or also activations with one
+static scale each. litert, of a sentence-transformers folder: a graph for each of some lengths, with
+a scale for each row, as XNNPACK quantizes; litert-outliers multiplies the channels in float32 that
+`model_compiler.graph.quantization` selects. llama-cpp LLAMA_CPP_FOLDER: llama.cpp's converter
+quantizes to Q8_0.
 """
 
 import json
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+
+#: The lengths of LiteRT's graphs, in tokens.
+_TOKENS = (8, 32, 128, 256, 512, 2048)
+#: One of this many channels is an outlier, as in `model_compiler.graph.quantization`.
+_HIDDEN_SHARE, _WIDE_SHARE = 48, 96
 
 
 class _Embedder(torch.nn.Module):  # type: ignore[misc]
@@ -136,6 +145,71 @@ def openvino(source: Path, target: Path, texts: Path | None = None) -> None:
     openvino.save_model(model, target / "model.xml", compress_to_fp16=False)
 
 
+class _LinearWithOutliers(torch.nn.Module):  # type: ignore[misc]
+    """A linear layer of which some input channels are multiplied in float32."""
+
+    def __init__(self, linear: torch.nn.Linear, channels: torch.Tensor) -> None:
+        super().__init__()
+        weight, kept = linear.weight.detach(), torch.ones(linear.in_features)
+        kept[channels] = 0
+        self.register_buffer("channels", channels)
+        self.register_buffer("kept", kept)
+        self.rest = linear
+        linear.weight.data = weight * kept
+        # The quantization's recipe has this name.
+        self.outliers = torch.nn.Linear(len(channels), linear.out_features, bias=False)
+        self.outliers.weight.data = weight[:, channels].contiguous()
+
+    def forward(self, value: torch.Tensor) -> Any:
+        chosen = value.index_select(-1, self.channels)
+        return self.rest(value * self.kept) + self.outliers(chosen)
+
+
+def _separate_outliers(encoder: torch.nn.Module) -> None:
+    """Replace the linear layers of a BERT which this project's compiler gives outliers."""
+    norms = [layer for layer in encoder.modules() if isinstance(layer, torch.nn.LayerNorm)]
+    gains = [norm.weight.detach().abs() for norm in norms]
+    strength = torch.stack([gain / gain.median() for gain in gains]).amax(0)
+    amplified = strength.topk(max(1, len(strength) // _HIDDEN_SHARE)).indices.sort().values
+    for name, layer in list(encoder.encoder.layer.named_modules()):
+        parent, _, last = name.rpartition(".")
+        if not isinstance(layer, torch.nn.Linear) or parent.endswith("attention.output"):
+            continue
+        channels = amplified
+        if layer.in_features != len(strength):
+            lengths, count = layer.weight.detach().norm(dim=0), layer.in_features // _WIDE_SHARE
+            channels = lengths.topk(count).indices.sort().values
+        owner = encoder.encoder.layer.get_submodule(parent)
+        setattr(owner, last, _LinearWithOutliers(layer, channels))
+
+
+def litert(source: Path, target: Path, *, outliers: bool = False) -> None:
+    """Write a graph for each of `_TOKENS` up to the model's limit, named `tokens_LENGTH`."""
+    import litert_torch  # noqa: PLC0415
+    from ai_edge_quantizer import qtyping, quantizer, recipe  # noqa: PLC0415
+
+    model = _Embedder(source).eval()
+    if outliers:
+        _separate_outliers(model.encoder)
+    settings = json.loads((source / "sentence_bert_config.json").read_text("utf-8"))
+    graphs = litert_torch
+    for length in _TOKENS:
+        if length <= settings["max_seq_length"]:
+            ids = torch.full((1, length), 1000, dtype=torch.int32)
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            graphs = graphs.signature(f"tokens_{length}", model, sample_kwargs=inputs)
+    full = target / "full.tflite"
+    with torch.no_grad():
+        graphs.convert().export(str(full))
+    quantized = quantizer.Quantizer(str(full))
+    quantized.load_quantization_recipe(recipe.dynamic_wi8_afp32())
+    if outliers:
+        every = qtyping.TFLOperationName.ALL_SUPPORTED
+        quantized.update_quantization_recipe(".*outliers.*", every, algorithm_key="no_quantize")
+    quantized.quantize().export_model(str(target / "model.tflite"))
+    full.unlink()
+
+
 def llama_cpp(source: Path, target: Path, llama: Path) -> None:
     """Write a GGUF file with llama.cpp's converter."""
     sys.path[:0] = [str(llama), str(llama / "gguf-py")]
@@ -182,7 +256,10 @@ def _vocabulary(model: Any) -> None:
 FORMS: Mapping[str, Callable[..., None]] = {
     "weights": weights,
     "export": export,
-    "openvino": openvino,
+    "openvino-static": openvino,
+    "openvino-weights": openvino,
+    "litert": litert,
+    "litert-outliers": partial(litert, outliers=True),
     "llama-cpp": llama_cpp,
 }
 

@@ -27,13 +27,11 @@ from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
 from tests.fixtures.tokenizer_files import tokenizer_json
 from tests.model_compiler.goldens.files import write_json
 from tests.model_compiler.goldens.nomic_moe_model import MOE, write_weights
-from tools.bench.contenders import missing
+from tools.bench.contenders import python_of
 
 Json = dict[str, Any]
 
 _PEER_FORMS = Path(__file__).with_name("peer_forms.py")
-#: The packages of torch's export.
-_OF_TORCH = ("torch", "transformers", "safetensors", "onnx", "onnxscript")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _T = TypeVar("_T")
@@ -61,12 +59,12 @@ SHAPES = described("shapes.toml", Shape)
 
 
 def replica(
-    cache: Path, name: str, peers: str | None, *, small: bool = False, scores: bool = False
+    cache: Path, name: str, peers: bool, *, small: bool = False, scores: bool = False
 ) -> Path:
     """Return a sentence-transformers folder of a shape; or a classifier's with one label.
 
-    `peers` is an interpreter with torch and transformers, for a shape with a graph but Gemma's. A
-    small Gemma has fewer and smaller layers than the published model.
+    A shape with a graph, except Gemma's, needs `peers`: transformers makes its weights. A small
+    Gemma has fewer and smaller layers than the published model.
     """
     shape = SHAPES[name]
     if shape.config.get("model_type") == "gemma3_text":
@@ -78,7 +76,9 @@ def replica(
         if "num_experts" in shape.config:
             write_weights(folder)  # transformers has no such class.
         elif shape.config:
-            _peer_form(peers, "weights", folder, folder)
+            if not peers:
+                raise SystemExit(f"error: the replica of {name} needs --peers: torch makes it")
+            _peer_form("weights", folder, folder)
         else:
             rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
             save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
@@ -150,15 +150,15 @@ def artifact_of(
     return artifact
 
 
-def export_of(source: Path, cache: Path, peers: str | None) -> Path:
+def export_of(source: Path, cache: Path, peers: bool) -> Path:
     """Return the plain fp32 graph of a folder, with its tokenizer.
 
-    `peers` is an interpreter with torch, which exports it; None takes our own compiler's graph.
+    With `peers` torch exports it; without, it is our own compiler's graph.
     """
 
     def write(folder: Path) -> None:
         if peers:
-            _peer_form(peers, "export", source, folder)
+            _peer_form("export", source, folder)
         else:
             artifact = artifact_of(source, folder, Precision.FP32)
             for file in artifact.glob("model.onnx*"):
@@ -222,18 +222,18 @@ def real(cache: Path, name: str) -> Path:
     return link
 
 
-def form_of(source: Path, kind: str, python: str, *extra: Path) -> Path:
-    """Return the form of an export's folder for an engine of `peer_forms.py`.
+#: The file of an engine's form.
+_MARKERS = {"openvino": "model.xml", "litert": "model.tflite", "llama-cpp": "model.gguf"}
 
-    llama.cpp takes the sentence-transformers folder. `extra` is what the module says.
-    """
+
+def form_of(source: Path, kind: str, *extra: Path) -> Path:
+    """Return the form of a folder for a kind of contender, as `peer_forms.py` makes it."""
 
     def write(folder: Path) -> None:
-        engine = kind.removesuffix("-static").removesuffix("-weights")
-        _peer_form(python, engine, source.resolve(), folder, *extra)
+        _peer_form(kind, source.resolve(), folder, *extra)
         shutil.copy(source / "tokenizer.json", folder)
 
-    marker = "model.gguf" if kind == "llama-cpp" else "model.xml"
+    (marker,) = (file for engine, file in _MARKERS.items() if kind.startswith(engine))
     return _once(source.with_name(f"{source.name}-{kind}"), marker, write)
 
 
@@ -245,14 +245,10 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _peer_form(python: str | None, *arguments: object) -> None:
-    if python is None:
-        raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
-    if lacking := missing(python, _OF_TORCH):
-        raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
-    command = [python, str(_PEER_FORMS), *map(str, arguments)]
+def _peer_form(*arguments: object) -> None:
+    command = [python_of("peers"), str(_PEER_FORMS), *map(str, arguments)]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own interpreter
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own program
     except subprocess.CalledProcessError as error:
         raise SystemExit(
             f"error: `{' '.join(command)}` failed with status {error.returncode}:\n{error.stderr}"

@@ -1,8 +1,8 @@
 """The server under load, next to the same server without merging, and to infinity.
 
-The model is all-MiniLM-L6-v2. --peers is an interpreter with infinity-emb[server,torch]; without
-it, infinity is left out. The servers take turns under each load. Short texts have 8 to 20 tokens,
-mixed ones 4 to 400, of which the model cuts those over 256.
+The model is all-MiniLM-L6-v2. --peers installs infinity in .cache; without it, it is left out. The
+servers take turns under each load. Short texts have 8 to 20 tokens, mixed ones 4 to 400, of which
+the model cuts those over 256.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
+from tools.bench.contenders import python_of
 from tools.bench.report import CPU, Comparison, ReportRow, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.process import answers, family_of, free_ports, memory_kb, running
@@ -115,16 +116,16 @@ def kit(
     )
 
 
-def infinity(python: str, folder: Path) -> ServerProcess:
+def infinity(folder: Path) -> ServerProcess:
     """Return infinity with a sentence-transformers folder, in torch, as its README starts it."""
-    (port,) = free_ports(1)
+    (port,), program = free_ports(1), str(Path(python_of("infinity")).with_name("infinity_emb"))
     return ServerProcess(
         name=_INFINITY,
         label=_INFINITY,
         port=port,
         ready="/health",
         command=[
-            *(str(Path(python).with_name("infinity_emb")), "v2", "--no-trust-remote-code"),
+            *(program, "v2", "--no-trust-remote-code"),
             *("--model-id", str(folder), "--served-model-name", "m", "--url-prefix", "/v1"),
             *("--engine", "torch", "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)),
         ],
@@ -236,7 +237,7 @@ def measure(options: argparse.Namespace) -> Comparison:
     artifact, seconds = artifact_of(DEFAULT_MODEL), 0.5 if options.quick else 4.0
     servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
-        servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder.path))
+        servers.append(infinity(find_source(DEFAULT_MODEL).folder.path))
     rows: list[ReportRow] = []
 
     def sent(server: ServerProcess, length: str, clients: int, seeds: Iterator[int]) -> Sent:

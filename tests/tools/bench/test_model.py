@@ -1,5 +1,6 @@
 """The subject of a model: its texts, its families, and what is refused."""
 
+import re
 import sys
 
 import pytest
@@ -8,10 +9,10 @@ from tokenizers import Tokenizer
 from model_compiler.files.folder import ConfigFolder
 from model_compiler.source.catalog import CATALOG, STATIC, estimate, find, measurements
 from model_compiler.tokenizer.file import read_tokenizer
-from tools.bench.contenders import missing
+from tools.bench.contenders import ENVIRONMENTS, python_of
 from tools.bench.model import FAMILIES, SizedTexts, real_texts, requests_of
-from tools.bench.replicas import SHAPES, export_of, write_all_but_weights
-from tools.bench.worker import KINDS
+from tools.bench.replicas import SHAPES, replica, write_all_but_weights
+from tools.bench.worker import KINDS, back_to_back
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
@@ -85,18 +86,26 @@ def test_an_estimate_counts_the_matrices_of_a_layer():
     assert estimate(plain) == estimate(bert)
 
 
-def test_packages_that_a_peer_lacks_are_named(tmp_path):
-    """The development environment has neither torch nor OpenVINO."""
-    assert (
-        missing(sys.executable, KINDS["openvino-static"].packages)
-        == "not installed: openvino, nncf"
-    )
-    assert missing("/none", KINDS["export"].packages) == ""
-    lacking = "torch's export needs packages in .*; not installed: torch, transformers, onnxscript"
-    with pytest.raises(SystemExit, match=lacking):
-        export_of(tmp_path, tmp_path / "cache", sys.executable)
-    with pytest.raises(SystemExit, match="--peers must be a Python interpreter; found: /none"):
-        missing("/none", ["fastembed"])
+def test_packages_of_peers_are_pinned():
+    """Each contender's environment has its file, in which every line is one version."""
+    environments = {kind.environment for kind in KINDS.values()} | {"infinity"}
+    assert python_of("") == sys.executable
+    for name in environments - {""}:
+        lines = (ENVIRONMENTS / f"{name}.txt").read_text("utf-8").splitlines()
+        assert all(re.match(r"[\w.-]+==[\w.]+( ;|$)", line) for line in lines)
+
+
+def test_a_replica_of_torch_needs_the_peers(tmp_path):
+    """The development environment has no torch."""
+    with pytest.raises(SystemExit, match="the replica of t5-12x768 needs --peers"):
+        replica(tmp_path, "t5-12x768", peers=False)
+
+
+def test_requests_of_a_turn_follow_each_other():
+    """There are at least two, as the first may wait for memory that the host took back."""
+    texts: list[list[str]] = []
+    assert len(back_to_back(texts.append, ["a"], 0.0)) == 2
+    assert texts == [["a"], ["a"]]
 
 
 def test_texts_of_a_cosine_calibrate_nothing():
