@@ -106,11 +106,37 @@ class Dense:
     #: Its weights, if they are not in its folder's own file.
     tensors: Mapping[str, StoredTensor] | None = None
 
-    def add(self, builder: GraphBuilder, value: str, weights: Weights, *, name: str) -> str:
-        """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""
+    def joins(self, after: "Dense | LayerNorm | None") -> bool:
+        """Return whether this module and the one after it are one matrix, which is not larger."""
+        return (
+            isinstance(after, Dense)
+            and not (self.bias or self.normalizes or self.exact or ACTIVATIONS[self.activation])
+            and not (after.normalizes or after.exact)
+            and self.inputs * after.outputs <= self.outputs * (self.inputs + after.outputs)
+        )
+
+    def matrix(self, weights: Weights) -> Floats:
+        """Take the weight, float32 [outputs, inputs]."""
+        return weights.take("linear.weight", self.outputs, self.inputs)
+
+    def add(
+        self,
+        builder: GraphBuilder,
+        value: str,
+        weights: Weights,
+        *,
+        name: str,
+        before: Floats | None = None,
+    ) -> str:
+        """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights.
+
+        `before` is the matrix of a module before it that was not added.
+        """
         if self.normalizes:
             value = normalize(builder, value)
-        weight = weights.take("linear.weight", self.outputs, self.inputs)
+        weight = self.matrix(weights)
+        if before is not None:
+            weight = (weight.astype(np.float64) @ before).astype(np.float32)
         if self.exact:
             value = builder.op.MatMul(value, builder.weight(name, weight.T))
         else:
@@ -173,9 +199,19 @@ class Head:
         `Architecture.project`.
         """
         value = self.pooling.add(builder, hidden, project) if self.pooling else hidden
+        before: Floats | None = None
         for number, (module, weights) in enumerate(zip(self.modules, opened, strict=True)):
+            after = next(iter(self.modules[number + 1 :]), None)
             # Not the folder's name, which another module or a tensor may have as well.
-            value = module.add(builder, value, weights, name=f"dense.{number}")
+            name = f"dense.{number}"
+            if isinstance(module, LayerNorm):
+                value = module.add(builder, value, weights, name=name)
+            elif builder.int8 and before is None and module.joins(after):
+                before = module.matrix(weights)
+                weights.done()
+            else:
+                value = module.add(builder, value, weights, name=name, before=before)
+                before = None
         if self.scores:
             builder.op.Identity(value, output=output)
         else:

@@ -13,10 +13,10 @@ import numpy as np
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import Blocks, FullAttention, whole_blocks
+from model_compiler.graph.bases.both_norms import BothNormsEncoder
 from model_compiler.graph.bases.encoder import (
     ROTARY_BUFFERS,
     Architecture,
-    Encoder,
     activate,
     read_activation,
     rotary_tables,
@@ -185,7 +185,7 @@ FAMILIES = {
 }
 
 
-class _Encoder(Encoder[EmbeddingGemma2Config]):
+class _Encoder(BothNormsEncoder[EmbeddingGemma2Config]):
     first_weight = "embed_tokens.weight"
     harmless = ROTARY_BUFFERS
 
@@ -200,6 +200,10 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         above = glob.escape(self._prefix.removesuffix("language_model."))
         towers = " ".join(f"{above}{tower}" for tower in TOWERS)
         return f"{towers} lm_head.*"
+
+    @property
+    def _width(self) -> int:
+        return self._config.width
 
     def _hidden_state(self) -> str:
         config, op = self._config, self._builder.op
@@ -244,10 +248,10 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         signals, sources = self._signals(), self._quantized(x, config.width)
         for layer, slides in enumerate(config.sliding):
             name = f"layers.{layer}."
-            hidden = self._attention(x, name, slides=slides)
+            hidden = self._attention(x, name, slides=slides, first=layer == 0)
             x = op.Add(x, self._normalized(hidden, f"{name}post_attention_layernorm.weight"))
             rows = self._read(x, f"{name}pre_feedforward_layernorm.weight")
-            hidden = self._gated(rows, f"{name}mlp.", config.width, end="")
+            hidden = self._feed_forward(rows, f"{name}mlp.", end="")
             x = op.Add(x, self._normalized(hidden, f"{name}post_feedforward_layernorm.weight"))
             hidden = self._signaled(x, sources, signals[layer], f"{name}ple_block.")
             scalar = self._builder.constant(self._take(f"{name}layer_scalar", 1), np.float32)
@@ -276,10 +280,11 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         )
         return np.split(weight * np.float32(config.width**-0.5), layers)
 
-    def _attention(self, x: str, layer: str, *, slides: bool) -> str:
+    def _attention(self, x: str, layer: str, *, slides: bool, first: bool) -> str:
+        """Attend, and return the result without its scales, before its normalization."""
         config, op = self._config, self._builder.op
         heads = config.window if slides and config.window else config.full
-        name, size, width = f"{layer}self_attn.", heads.size, config.width
+        name, size = f"{layer}self_attn.", heads.size
         rows = self._read(x, f"{layer}input_layernorm.weight")
         gains = {
             "q": self._take(f"{name}q_norm.weight", size),
@@ -287,12 +292,11 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             "v": np.ones(size, np.float32),
         }
         counts = {"q": config.query_heads, "k": heads.shared, "v": heads.shared}
+        multiply = self._scaled if first else self._unscaled
         query, key, value = (
             self._by_root_mean_square(
                 op.Reshape(
-                    self._product(
-                        rows, f"{name}{letter}_proj.weight", counts[letter] * size, width
-                    ),
+                    multiply(rows, f"{name}{letter}_proj.weight", counts[letter] * size),
                     self._int64(0, 0, -1, size),
                 ),
                 self._builder.weight(f"{name}{letter}_norm.weight", gain),
@@ -310,8 +314,8 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             for rows, count in ((query, config.query_heads), (key, heads.shared))
         )
         attend = self._within_window if slides else self._to_all
-        rows = self._quantized(attend(query, key, value, heads), config.query_heads * size)
-        return self._product(rows, f"{name}o_proj.weight", width, config.query_heads * size)
+        mixed = attend(query, key, value, heads)
+        return self._attention_output(mixed, f"{name}o_proj.weight", config.query_heads * size)
 
     def _within_window(self, query: str, key: str, value: str, heads: Heads) -> str:
         op, blocks, int64 = self._builder.op, self._blocks, self._int64
@@ -344,15 +348,9 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         signals = dequantize(builder, product, sources)
         signals = self._by_root_mean_square(signals, self._signal_gain)
         rows = self._quantized(x, width)
-        gate = self._product(rows, f"{name}per_layer_input_gate.weight", size, width)
+        gate = self._scaled(rows, f"{name}per_layer_input_gate.weight", size)
         chosen = builder.op.Mul(activate(builder, gate, config.activation), signals)
         rows = self._quantized(chosen, size)
-        written = self._product(rows, f"{name}per_layer_projection.weight", width, size)
+        # With the scale: without a signal, they are rows of zeros.
+        written = self._scaled(rows, f"{name}per_layer_projection.weight", width, size)
         return self._normalized(written, f"{name}post_per_layer_input_norm.weight")
-
-    def _read(self, x: str, name: str) -> Rows:
-        return self._quantized(self._normalized(x, name), self._config.width)
-
-    def _normalized(self, value: str, name: str) -> str:
-        gain = self._take(name, self._config.width)
-        return self._by_root_mean_square(value, self._builder.weight(name, gain))

@@ -5,16 +5,13 @@ Weights have the names of transformers' Gemma3TextModel. The reference implement
 """
 
 from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import Blocks
+from model_compiler.graph.bases.both_norms import BothNormsEncoder
 from model_compiler.graph.bases.encoder import (
     ROTARY_BUFFERS,
-    Encoder,
     WindowedConfig,
     read_activation,
     rotary_tables_by_kind,
@@ -27,7 +24,7 @@ from model_compiler.graph.bases.family import (
     rope_bases_by_kind,
     sliding_layers,
 )
-from model_compiler.graph.quantization import embedding
+from model_compiler.graph.quantization import Floats, embedding
 
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
@@ -105,7 +102,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
 FAMILY = Family(parse=parse, harmless={"language modeling": "final_logit_softcapping"})
 
 
-class _Encoder(Encoder[Gemma3Config]):
+class _Encoder(BothNormsEncoder[Gemma3Config]):
     """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width]. Heads lie side by side in `width`; as
@@ -116,6 +113,10 @@ class _Encoder(Encoder[Gemma3Config]):
     first_weight = "embed_tokens.weight"
     harmless = ROTARY_BUFFERS
     heads = "lm_head.*"
+
+    @property
+    def _width(self) -> int:
+        return self._config.hidden_size
 
     def _hidden_state(self) -> str:
         config, op = self._config, self._builder.op
@@ -138,29 +139,27 @@ class _Encoder(Encoder[Gemma3Config]):
             name="tokens",
             scale=config.hidden_size**0.5,
         )
-        norm = partial(self._normalized, size=config.hidden_size)
         for layer, sliding in enumerate(config.sliding):
             name = f"layers.{layer}."
-            hidden = norm(x, f"{name}input_layernorm.weight")
-            hidden = self._attention(f"{name}self_attn.", hidden, sliding=sliding)
-            x = op.Add(x, norm(hidden, f"{name}post_attention_layernorm.weight"))
-            hidden = norm(x, f"{name}pre_feedforward_layernorm.weight")
-            rows = self._quantized(hidden, config.hidden_size)
-            hidden = self._gated(rows, f"{name}mlp.", config.hidden_size)
-            hidden = norm(hidden, f"{name}post_feedforward_layernorm.weight")
+            hidden = self._attention(x, name, sliding=sliding, first=layer == 0)
+            x = op.Add(x, self._normalized(hidden, f"{name}post_attention_layernorm.weight"))
+            rows = self._read(x, f"{name}pre_feedforward_layernorm.weight")
+            hidden = self._feed_forward(rows, f"{name}mlp.")
+            hidden = self._normalized(hidden, f"{name}post_feedforward_layernorm.weight")
             x = self._builder.end_layer(op.Add(x, hidden))
-        hidden = norm(x, "norm.weight")
+        hidden = self._normalized(x, "norm.weight")
         # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 
-    def _attention(self, name: str, hidden: str, *, sliding: bool) -> str:
+    def _attention(self, x: str, layer: str, *, sliding: bool, first: bool) -> str:
+        """Attend, and return the result without its scales, before its normalization."""
         config, op, blocks = self._config, self._builder.op, self._blocks
-        size = config.head_size
-        rows = self._quantized(hidden, config.hidden_size)
-        query, key, value = (
-            self._product(rows, f"{name}{letter}_proj.weight", width, config.hidden_size)
-            for letter, width in (("q", config.heads * size), ("k", size), ("v", size))
-        )
+        name, size = f"{layer}self_attn.", config.head_size
+        rows = self._read(x, f"{layer}input_layernorm.weight")
+        multiply = self._scaled if first else self._unscaled
+        query = multiply(rows, f"{name}q_proj.weight", config.heads * size)
+        key = multiply(rows, f"{name}k_proj.weight", size)
+        value = self._scaled(rows, f"{name}v_proj.weight", size)
         # The divisor of the scores is part of the queries' gain.
         query = self._normalized(
             op.Reshape(query, self._heads_below),
@@ -181,10 +180,9 @@ class _Encoder(Encoder[Gemma3Config]):
         scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)
         scores = op.Add(scores, blocks.bias if sliding else self._full_bias)
         mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
-        rows = self._quantized(op.Reshape(mixed, self._tokens_wide), config.heads * size)
-        return self._product(rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size)
+        mixed = op.Reshape(mixed, self._tokens_wide)
+        return self._attention_output(mixed, f"{name}o_proj.weight", config.heads * size)
 
-    def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
-        """Divide rows by their root mean square; Gemma stores gains as differences from one."""
-        gain = (1 + self._take(name, size)) * np.float32(factor)
-        return self._by_root_mean_square(value, self._builder.weight(name, gain))
+    def _gain(self, name: str, size: int) -> Floats:
+        """See the base; Gemma stores gains as differences from one."""
+        return 1 + super()._gain(name, size)

@@ -13,16 +13,7 @@ from model_compiler.files.config import NONE, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import whole_blocks
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
-from model_compiler.graph.quantization import (
-    Channels,
-    Floats,
-    Rows,
-    dequantize,
-    linear,
-    matmul,
-    quantize,
-    zero_points,
-)
+from model_compiler.graph.quantization import Channels, Floats, Rows, linear, quantize, zero_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,27 +131,6 @@ class Encoder(ABC, Generic[Config]):
         self, value: str, weight: Floats, name: str, channels: Channels | None = None
     ) -> str:
         return linear(self._builder, value, weight, name=name, channels=channels, zeros=self._zeros)
-
-    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
-        product = matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
-        return dequantize(self._builder, product, rows)
-
-    def _gated(self, rows: Rows, name: str, width: int, *, end: str = "_proj.weight") -> str:
-        """Add a gated feed-forward block, from rows of a width to float32 of that width.
-
-        The weights of its last two products have names with this end in the graph. Families differ
-        in it, and artifacts stay equal to the byte.
-        """
-        builder, wide = self._builder, self._config.intermediate_size
-        gate = self._product(rows, f"{name}gate_proj.weight", wide, width)
-        # Without its scale, which the following operations keep and `dequantize` applies below.
-        weight = self._take(f"{name}up_proj.weight", wide, width)
-        up = matmul(builder, rows, weight, name=f"{name}up{end}")
-        gated = builder.op.Mul(activate(builder, gate, self._config.activation), up)
-        gated_rows = self._quantized(gated, wide)
-        weight = self._take(f"{name}down_proj.weight", width, wide)
-        down = matmul(builder, gated_rows, weight, name=f"{name}down{end}")
-        return dequantize(builder, down, gated_rows, rows)
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:
         return self._builder.root_mean_square_norm(value, gain, epsilon=self._config.norm_epsilon)

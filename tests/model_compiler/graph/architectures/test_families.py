@@ -168,7 +168,8 @@ def test_layers_in_float32(tmp_path, family):
         nodes = onnx.load(tmp_path / "graph" / GRAPH_FILE, load_external_data=False).graph.node
         counts.append(sum(node.op_type == "MatMulIntegerToFloat" for node in nodes))
     assert isinstance(model.head, Head)
-    before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.modules)
+    # Two matrices after each other may be one.
+    before, outside = BEFORE_LAYERS.get(family, 0), counts[2]
+    assert outside == min(len(model.head.modules), 1)
     per_layer = counts[0] - counts[1] - before
     assert counts[0] - outside == before + per_layer * len(every) > before
-    assert counts[2] == outside

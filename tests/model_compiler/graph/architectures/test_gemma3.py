@@ -40,6 +40,21 @@ def test_int8_bears_outlier_channels(folder, compile_tiny, gain):
     assert cosines(embed(compile_tiny(folder, Precision.INT8), batch), exact).min() > 0.99
 
 
+def test_int8_bears_channels_that_gains_suppress(folder, compile_tiny):
+    """Channels ten times as strong, of which all norms take a tenth, do not round others away."""
+    channels, factor = [3, 17, 40], 10
+    with changing(folder) as tensors:
+        tensors["embed_tokens.weight"][:, channels] *= factor
+        for name, tensor in tensors.items():
+            if name.endswith("norm.weight") and tensor.shape == (SHAPE.hidden,):
+                writes = "post_" in name
+                gain = 1 + tensor[channels]
+                tensor[channels] = (gain * factor if writes else gain / factor) - 1
+    batch = list(IDS.values())
+    exact = embed(compile_tiny(folder), batch)
+    assert cosines(embed(compile_tiny(folder, Precision.INT8), batch), exact).min() > 0.975
+
+
 def test_a_row_of_zeros_stays_finite(folder, compile_tiny):
     """A token with an embedding of zeros gives finite vectors."""
     with changing(folder) as tensors:
