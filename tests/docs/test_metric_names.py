@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import embedding_kit
+from embedder.core.embedding_request import Embeddings
 from embedder.core.engine import Engine
 from embedder.core.settings import EmbedderSettings
 from embedder.http.telemetry import RequestRecord, Telemetry
@@ -63,10 +65,9 @@ def prometheus() -> dict[str, set[str]]:
     """Return the labels of each metric of the server, without the bounds of histograms."""
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     metrics = Metrics(queue)
-    request = ServerRequest("1", "POST", "/")
-    request.finish(RequestRecord("1"))
-    request.tokens = (1,)
-    metrics.observe(request)
+    record = RequestRecord("1")
+    record.embeddings = Embeddings(np.zeros((1, 1), dtype=np.float32), (1,))
+    metrics.observe(ServerRequest("POST", "/", {}, record))
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.render()[0].decode()):
         for sample in family.samples:

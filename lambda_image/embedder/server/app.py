@@ -86,13 +86,19 @@ class App:
         elif path == METRICS_PATH:
             await self._send(send, self._render_metrics(headers))
         else:
-            request_id = usable_id(headers.get("x-request-id")) or new_request_id()
-            request = ServerRequest(request_id, scope["method"], path, headers)
+            record = RequestRecord(usable_id(headers.get("x-request-id")) or new_request_id())
+            request = ServerRequest(scope["method"], path, headers, record)
             await self._respond(request, receive, send)
 
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _state(self, path: str) -> Response:
+        """Say whether requests may be sent here; the port opens after the model has run once."""
+        if path == "/ready" and self.draining:
+            return json_response({"status": "draining"}, status=503)
+        return json_response({"status": path[1:]})
 
     def _render_metrics(self, headers: Mapping[str, str]) -> Response:
         """Return the metrics, to callers with a key: they name all callers."""
@@ -104,15 +110,6 @@ class App:
             return self._router.error_response(error, record, path=METRICS_PATH)
         body, content_type = self._metrics.render()
         return Response(200, body, {"content-type": content_type})
-
-    def _state(self, path: str) -> Response:
-        """Say whether the process should go on, and at `/ready` whether to send requests here."""
-        if path == "/ready" and self.draining:
-            return json_response({"status": "draining"}, status=503)
-        if not self._queue.alive:  # Only a new process helps.
-            return json_response({"status": "a worker ended"}, status=503)
-        # The port opens after the model has run once.
-        return json_response({"status": "ready" if path == "/ready" else "live"})
 
     async def _respond(self, request: ServerRequest, receive: Receive, send: Send) -> None:
         try:
@@ -127,12 +124,14 @@ class App:
         finally:
             self._requests[request.ticket.key] -= request.admitted
             self._body_bytes[request.ticket.key] -= request.body_bytes
-        request.cancelled = request.record.error == ClientGoneError.code
-        if request.cancelled:
+        request.record.started = request.started
+        request.seconds = time.perf_counter() - request.started
+        is_client_gone = request.record.error == ClientGoneError.code
+        if is_client_gone:
             request.record.status = _CLIENT_GONE
         if self.tracer is not None:  # The span ends with the answer.
             self.tracer.describe(request, self._log.fields(request))
-        if not request.cancelled:
+        if not is_client_gone:
             await self._send(send, response)
         self._metrics.observe(request)
         self._log.finish(request)
@@ -154,18 +153,14 @@ class App:
         decoded = _decoded(body, request.headers)
         if decoded is not body:
             self._hold(request, len(decoded))
-        deadline = time.monotonic() + self._options.timeout
         routed = Request(
             method=request.method,
             path=request.path,
             headers=request.headers,
             body=decoded,
-            id=request.id,
-            deadline=deadline,
+            deadline=time.monotonic() + self._options.timeout,
         )
-        response, record = await self._in_thread(request, routed, receive)
-        request.finish(record)
-        return response
+        return await self._in_thread(request, routed, receive)
 
     def _check(self, request: ServerRequest) -> None:
         """Refuse a request whose key has as many as it may have, or as much work that waits."""
@@ -211,7 +206,7 @@ class App:
 
     async def _in_thread(
         self, request: ServerRequest, routed: Request, receive: Receive
-    ) -> tuple[Response, RequestRecord]:
+    ) -> Response:
         """Answer a request in a thread, and drop its runs if its client goes."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.run_in_executor(
@@ -222,21 +217,21 @@ class App:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 self._queue.cancel(request.ticket)
-            return await asyncio.shield(answer)
+            response: Response = await asyncio.shield(answer)
+            return response
         finally:
             gone.cancel()
 
-    def _handle(self, request: ServerRequest, routed: Request) -> tuple[Response, RequestRecord]:
-        in_turn = len(routed.body) > _SMALL_BODY_BYTES
+    def _handle(self, request: ServerRequest, routed: Request) -> Response:
+        in_turn, record = len(routed.body) > _SMALL_BODY_BYTES, request.record
         with self._queue.request(request.ticket, in_turn=in_turn, deadline=routed.deadline):
-            record = RequestRecord(routed.id)
-            return self._router.handle(routed, record), record
+            record.started = time.perf_counter()
+            return self._router.handle(routed, record)
 
     def _error(self, error: errors.AnswerableError, request: ServerRequest) -> Response:
-        record = RequestRecord(request.id)
-        response = self._router.error_response(error, record, path=request.path)
-        request.finish(record)
-        return response
+        # Its thread may still fill in the record that it has.
+        request.record = record = RequestRecord(request.record.id)
+        return self._router.error_response(error, record, path=request.path)
 
     async def _send(self, send: Send, response: Response) -> None:
         headers = {**response.headers, "content-length": str(len(response.body))}

@@ -24,6 +24,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from embedder.core.embedding_request import Timings
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerRequest
 
@@ -34,11 +35,8 @@ _TEI_COUNTERS = (
     "te_embed_count",
     "te_embed_success",
 )
-#: TEI's buckets: 35 of seconds, from 15 µs up, each half as large again; powers of two.
+#: TEI's buckets of seconds: 35 from 15 µs up, each half as large again.
 _SECONDS = [0.00001 * 1.5**power for power in range(1, 36)]
-_INPUT_TOKENS = [2.0**power for power in range(20)]
-_RUN_TEXTS = [2.0**power for power in range(13)]
-_RUN_TOKENS = [2.0**power for power in range(21)]
 #: Operations that embed nothing, which TEI does not count either.
 _NOT_EMBEDDING = frozenset(
     ("none", "health", "info", "list_models", "openapi", "tei_decode", "tei_tokenize")
@@ -46,6 +44,7 @@ _NOT_EMBEDDING = frozenset(
 #: TEI's kinds of failures by the code of our error; every other client's error is `validation`.
 _FAILURES = {
     "batch_too_large": "batch_size",
+    "client_gone": "dropped",
     "inference_failed": "inference",
     "input_too_long": "tokenization",
     "internal_error": "inference",
@@ -89,17 +88,14 @@ class Metrics:
                 ("_inference", "the model"),
             )
         ]
-        self._input_length = histogram(
-            "te_request_input_length", "Tokens of a text.", buckets=_INPUT_TOKENS
-        )
-        self._run_size = histogram(
-            "te_batch_next_size", "Texts of a run of the model.", buckets=_RUN_TEXTS
-        )
-        self._run_tokens = histogram(
-            "te_batch_next_tokens",
-            "Tokens of a run of the model, padding included.",
-            buckets=_RUN_TOKENS,
-        )
+        self._input_length, self._run_size, self._run_tokens = [
+            histogram(name, documentation, buckets=[2.0**power for power in range(powers)])
+            for name, documentation, powers in (
+                ("te_request_input_length", "Tokens of a text.", 20),
+                ("te_batch_next_size", "Texts of a run of the model.", 13),
+                ("te_batch_next_tokens", "Tokens of a run of the model, padding included.", 21),
+            )
+        ]
         for name, documentation, read in (
             ("te_queue_size", "Runs that wait for the model.", lambda: queue.waiting_runs),
             ("embedding_queue_tokens", "Tokens that wait.", lambda: queue.waiting_tokens),
@@ -110,35 +106,34 @@ class Metrics:
         for method in ("single", "batch"):
             self._count.labels(method)
             self._success.labels(method)
-        for err in sorted({*_FAILURES.values(), "dropped", "validation"}):
+        for err in sorted({*_FAILURES.values(), "validation"}):
             self._failure.labels(err)
 
     def observe(self, request: ServerRequest) -> None:
         """Count a finished request."""
         key, record = request.ticket.key, request.record
         self._requests.labels(key, record.api, record.operation, str(record.status)).inc()
-        if request.tokens:
-            self._tokens.labels(key, record.api).inc(sum(request.tokens))
+        tokens = record.embeddings.tokens if record.embeddings else ()
+        if tokens:
+            self._tokens.labels(key, record.api).inc(sum(tokens))
         if record.operation in _NOT_EMBEDDING and record.error != "overloaded":
             return
         # Of a failed request only those are known that came to the queue.
-        texts = len(request.tokens) or sum([run.texts for run in request.ticket.runs])
+        texts = len(tokens) or sum([run.texts for run in request.ticket.runs])
         method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
         self._texts.inc(texts)
-        if request.cancelled:
-            self._failure.labels("dropped").inc()
-        elif record.error is not None:
+        if record.error is not None:
             self._failure.labels(_FAILURES.get(record.error, "validation")).inc()
-        else:
-            self._success.labels(method).inc()
-            self._embedded.inc(len(request.tokens))
-            tokenization, inference, queue = request.timings
-            stages = (request.seconds, tokenization, queue, inference)
-            for duration, seconds in zip(self._durations, stages, strict=True):
-                duration.observe(seconds)
-            for tokens in request.tokens:
-                self._input_length.observe(tokens)
+            return
+        self._success.labels(method).inc()
+        self._embedded.inc(len(tokens))
+        timings = record.embeddings.timings if record.embeddings else Timings()
+        stages = (request.seconds, timings.tokenization, timings.queue, timings.inference)
+        for duration, seconds in zip(self._durations, stages, strict=True):
+            duration.observe(seconds)
+        for length in tokens:
+            self._input_length.observe(length)
 
     def observe_run(self, texts: int, tokens: int) -> None:
         """Count a run of the model; may be called in any thread."""

@@ -4,8 +4,6 @@
 all batches of the request and waits. Each worker takes the run that is next and others of its
 padded length, runs the model once for them, and gives each request its rows. Nothing is delayed so
 that more may come: a worker that is free takes what waits.
-
-A key is refused while too much work of its own waits, in seconds as measured.
 """
 
 import contextlib
@@ -14,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,15 +58,10 @@ class BatchingSession:
         self._measured_tokens = self._measured_seconds = 0.0
         self._closed = False
         #: Guards all of the above, and the tickets.
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
         self._current = threading.local()
         self._preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._threads = [
-            threading.Thread(target=self._work, name=f"model-{number}", daemon=True)
-            for number in range(workers)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
 
     def run(
         self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
@@ -96,7 +89,7 @@ class BatchingSession:
                 f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
                 "and has no more time. Send it again later, or fewer or shorter texts in it."
             ) from None
-        with self._changed:
+        with self._lock:
             # A sparse encoder's list comes in blocks, one after the other.
             ticket.end = Future()
         vectors = [run.vectors for run in runs if run.vectors is not None]
@@ -137,7 +130,7 @@ class BatchingSession:
 
     def check(self, key: str) -> None:
         """Refuse a request of a key whose queue is full, before work is put into it."""
-        with self._changed:
+        with self._lock:
             self._check(key)
 
     def refusal(self, key: str, amount: float, unit: str, limit: float) -> OverloadedError:
@@ -154,35 +147,28 @@ class BatchingSession:
 
     def cancel(self, ticket: Ticket) -> None:
         """Drop the runs of a request that nobody waits for any more."""
-        with self._changed:
+        with self._lock:
             if ticket.end.cancel():
                 self._waiting.drop(ticket)
 
     def close(self) -> None:
         """Refuse what waits, and finish the runs that have begun: the process would abort."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
             waiting = list(self._waiting)
         self._fail(waiting, ShuttingDownError())
-        for thread in self._threads:
-            thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether all workers can take runs."""
-        return all(thread.is_alive() for thread in self._threads)
+        self._threads.shutdown()
 
     @property
     def waiting_runs(self) -> int:
         """The number of runs that wait."""
-        with self._changed:
+        with self._lock:
             return len(self._waiting)
 
     @property
     def waiting_tokens(self) -> int:
         """The number of tokens that wait, padding included."""
-        with self._changed:
+        with self._lock:
             return self._waiting.tokens.total()
 
     @property
@@ -192,7 +178,7 @@ class BatchingSession:
 
     def _seconds_per_token(self) -> float:
         """Return the time of all workers together; 0 before a run."""
-        return self._measured_seconds / max(1.0, self._measured_tokens) / len(self._threads)
+        return self._measured_seconds / max(1.0, self._measured_tokens) / self._workers
 
     def _seconds_until_done(self, key: str) -> float:
         return self._waiting.tokens_until_done(key) * self._seconds_per_token()
@@ -205,30 +191,24 @@ class BatchingSession:
             raise self.refusal(key, round(seconds, 1), "seconds of work", self._queue_seconds)
 
     def _enter(self, ticket: Ticket) -> None:
-        with self._changed:
+        with self._lock:
             if ticket.end.cancelled():
                 return
             self._check(ticket.key)
             ticket.pending = len(ticket.runs)
             self._waiting.add(ticket.runs)
-            self._changed.notify(len(ticket.runs))
+            for _ in ticket.runs:
+                self._threads.submit(self._run_next)
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting:
-                    if self._closed:
-                        return
-                    self._changed.wait()
-                runs = self._waiting.take()
-            try:
-                self._compute(runs)
-            except Exception as error:  # The requests end, and the worker goes on.
-                self._fail(runs, error)
-            except BaseException as error:
-                # The worker ends too, and `alive` says so.
-                self._fail(runs, RuntimeError(f"A worker ended with {type(error).__name__}."))
-                raise
+    def _run_next(self) -> None:
+        with self._lock:
+            if not self._waiting:  # What was added has run with others, or was dropped.
+                return
+            runs = self._waiting.take()
+        try:
+            self._compute(runs)
+        except BaseException as error:  # The requests end, and the worker goes on.
+            self._fail(runs, RuntimeError(f"A run ended with {type(error).__name__}."))
 
     def _compute(self, runs: list[WaitingRun]) -> None:
         began = time.monotonic()
@@ -244,7 +224,7 @@ class BatchingSession:
             return
         ended = time.monotonic()
         tokens = sum([run.tokens for run in runs])
-        with self._changed:
+        with self._lock:
             self._measure(tokens, ended - began)
             start = 0
             for run in runs:
@@ -265,7 +245,7 @@ class BatchingSession:
             self._measured_seconds /= 2
 
     def _fail(self, runs: list[WaitingRun], error: Exception) -> None:
-        with self._changed:
+        with self._lock:
             for run in runs:
                 if not run.ticket.end.done():
                     self._waiting.drop(run.ticket)

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from types import FrameType
 
 import uvicorn.server
-from uvicorn.config import Config
 from uvicorn.server import HANDLED_SIGNALS
 
 from embedder.application import build_router
@@ -44,14 +43,16 @@ class DrainingServer(uvicorn.server.Server):
 
     def __init__(
         self,
-        config: Config,
         app: App,
         options: ServerOptions,
         *,
         ready: Callable[[], None],
         end_within: Callable[[float], None],
     ) -> None:
-        super().__init__(config)
+        application: Callable[..., Awaitable[None]] = app
+        if app.tracer is not None:
+            application = app.tracer.around(app, without=(*STATUS_PATHS, METRICS_PATH))
+        super().__init__(http_config(application, keep_alive=options.keep_alive))
         self._app, self._options = app, options
         self._ready, self._end_within = ready, end_within
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -113,15 +114,15 @@ def serve(
         queues: list[BatchingSession] = []
 
         def wrap(session: InferenceSession) -> InferenceSession:
-            queue = BatchingSession(
-                session,
-                workers=workers,
-                run_tokens=options.max_batch_tokens,
-                queue_seconds=options.max_queue_seconds,
+            queues.append(
+                BatchingSession(
+                    session,
+                    workers=workers,
+                    run_tokens=options.max_batch_tokens,
+                    queue_seconds=options.max_queue_seconds,
+                )
             )
-            queues.append(queue)
-            ends.callback(queue.close)
-            return queue
+            return queues[-1]
 
         router = build_router(
             model_settings,
@@ -136,6 +137,7 @@ def serve(
                 "EMBEDDING_ARTIFACT."
             )
         (queue,) = queues
+        ends.callback(queue.close)
         if options.otlp_endpoint is not None:
             from embedder.server.traces import Tracer  # noqa: PLC0415 - it is slow to import
 
@@ -150,7 +152,7 @@ def serve(
         log = ServerLog(model_settings)
         app = App(router, queue=queue, log=log, options=options, keys=keys, tracer=tracer)
         ends.callback(app.close)
-        server = http_server(
+        server = DrainingServer(
             app, options, ready=lambda: ready(_url(listener)), end_within=_end_within
         )
         # The objects made so far stay alive, so the garbage collector need not traverse them.
@@ -185,21 +187,6 @@ def load_keys(options: ServerOptions) -> Keys | None:
     if options.keys_file is not None:
         return Keys(read_keys_file(options.keys_file), source=options.keys_file)
     return Keys(options.keys, source=f"{PREFIX}KEYS") if options.keys is not None else None
-
-
-def http_server(
-    app: App,
-    options: ServerOptions,
-    *,
-    ready: Callable[[], None],
-    end_within: Callable[[float], None] = lambda _: None,
-) -> DrainingServer:
-    """Return the HTTP server around the application; it calls `ready` when it has started."""
-    application: Callable[..., Awaitable[None]] = app
-    if app.tracer is not None:
-        application = app.tracer.around(app, without=(*STATUS_PATHS, METRICS_PATH))
-    config = http_config(application, keep_alive=options.keep_alive)
-    return DrainingServer(config, app, options, ready=ready, end_within=end_within)
 
 
 def listen(options: ServerOptions) -> socket.socket:

@@ -26,7 +26,7 @@ from embedder.server.app import App
 from embedder.server.keys import Keys
 from embedder.server.options import ServerOptions
 from embedder.server.queue import BatchingSession
-from embedder.server.serve import DrainingServer, http_server, listen
+from embedder.server.serve import DrainingServer, listen
 from embedder.server.server_request import ServerLog
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
@@ -160,7 +160,7 @@ def running(
     listener = listen(server_options)
     host, port = listener.getsockname()
     started = threading.Event()
-    server = http_server(app, server_options, ready=started.set)
+    server = DrainingServer(app, server_options, ready=started.set, end_within=lambda _: None)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     assert started.wait(PATIENCE)

@@ -9,14 +9,6 @@ from embedder.core.errors import SettingsError
 from embedder.server.options import ServerOptions, parse
 
 
-def test_the_defaults_are_those_of_a_container():
-    """It listens everywhere, and outlives a load balancer's connections."""
-    options = parse([], {})
-    assert options == ServerOptions()
-    assert (options.host, options.port, options.keep_alive) == ("0.0.0.0", 8080, 75)
-    assert not options.no_keys
-
-
 def test_a_flag_wins_over_its_variable():
     """Each flag is also a variable; an empty variable is none."""
     environ = {
@@ -30,34 +22,27 @@ def test_a_flag_wins_over_its_variable():
     assert options == ServerOptions(port=9002, max_queue_seconds=5.0, no_keys=True)
 
 
-@pytest.mark.parametrize(
-    ("flag", "variable", "value", "message"),
-    [
-        ("--port", "PORT", "http", "a whole number from 0 to 65535"),
-        ("--workers", "WORKERS", "0", "a whole number from 1 to 1024"),
-        ("--timeout", "TIMEOUT", "nan", "a number from 0.001 up"),
-    ],
-)
-def test_a_bad_number_is_one_clear_error(flag, variable, value, message):
-    """The message names the flag, its variable, what is allowed and what was found."""
-    name = f"EMBEDDING_SERVER_{variable}"
-    for arguments, environ in (([flag, value], {}), ([], {name: value})):
-        with pytest.raises(SettingsError) as caught:
-            parse(arguments, environ)
-        assert str(caught.value) == f"{flag} ({name}) must be {message}; found {value!r}."
+def number(flag: str, value: str, allowed: str) -> list[tuple[list[str], dict[str, str], str]]:
+    """Return a bad number as a flag and as a variable, with the error that names both."""
+    variable = "EMBEDDING_SERVER_" + flag[2:].upper()
+    message = f"{flag} ({variable}) must be {allowed}; found {value!r}."
+    return [([flag, value], {}, message), ([], {variable: value}, message)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "environ", "message"),
     [
+        *number("--port", "http", "a whole number from 0 to 65535"),
+        *number("--workers", "0", "a whole number from 1 to 1024"),
+        *number("--timeout", "nan", "a number from 0.001 up"),
         ([], {"EMBEDDING_SERVER_NO_KEYS": "maybe"}, "must be true or false; found 'maybe'."),
         (["--prt", "1"], {}, "Unrecognized arguments: --prt 1. See --help for what is allowed."),
         (["--drain-accept", "30"], {}, "it must not be longer; found 30 and 25 s."),
         ([], {"EMBEDDING_SERVER_PROT": "1"}, "Unknown environment variables EMBEDDING_SERVER_PROT"),
     ],
 )
-def test_another_mistake_is_one_clear_error(arguments, environ, message):
-    """A misspelled variable would otherwise be ignored."""
+def test_a_mistake_is_one_clear_error(arguments, environ, message):
+    """It names the flag and its variable; a misspelled variable is not ignored."""
     with pytest.raises(SettingsError) as caught:
         parse(arguments, environ)
     assert message in str(caught.value)

@@ -178,7 +178,9 @@ sys.exit(server.main())
 
 def drain_over(program: subprocess.Popen, client: HTTPConnection) -> None:
     program.send_signal(signal.SIGTERM)
-    assert client.getresponse().status == 503
+    answer = client.getresponse()
+    headers = [answer.headers[name] for name in ("retry-after", "connection")]
+    assert (answer.status, headers) == (503, ["1", "close"])
 
 
 def second_signal(program: subprocess.Popen, client: HTTPConnection) -> None:

@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 from tests.embedder.server.running import PATIENCE, Running, busy, running, wait_until
 
 
@@ -38,28 +36,6 @@ def test_at_first_new_requests_are_still_answered():
         assert server.get("/live").status_code == 200
         answer = server.post("/embed", {"inputs": "a"})
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
-
-
-def test_a_drain_has_an_end():
-    """A request that is not done by then gets 503, and the server ends."""
-    with busy(drain_accept=0.0, drain=0.1) as under_load:
-        under_load.server.server.handle_exit(signal.SIGTERM, None)
-        under_load.server.thread.join(PATIENCE)
-        assert not under_load.server.thread.is_alive()
-        refused = under_load.running.result(PATIENCE)
-        assert refused.status_code == 503
-        assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
-
-
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_it_at_once(second):
-    """Someone who asks twice does not wait for the drain."""
-    with running(drain_accept=600.0, drain=600.0) as server:
-        server.server.handle_exit(signal.SIGTERM, None)
-        wait_until(lambda: server.app.draining)
-        server.server.handle_exit(second, None)
-        server.thread.join(PATIENCE)
-        assert not server.thread.is_alive()
 
 
 def test_ctrl_c_does_not_wait_for_load_balancers():

@@ -34,7 +34,7 @@ def order(waiting: WaitingRuns) -> list[list[str]]:
     return names
 
 
-#: The tokens of a run, the requests of one key, and which of them are taken together.
+#: The tokens of a run, the requests, and which of them are taken together.
 ORDERS: dict[str, tuple[int, list[Ticket], list[list[str]]]] = {
     "the first that came": (8, [request(name, 1, 8) for name in "abc"], [["a"], ["b"], ["c"]]),
     "a request of one run before a list that came first": (
@@ -63,6 +63,12 @@ ORDERS: dict[str, tuple[int, list[Ticket], list[list[str]]]] = {
         [request("list", 1, 8, runs=2), request("single", 1, 8)],
         [["single"], ["list", "list"]],
     ),
+    # The one with more runs, which also came first, gets no more of the model.
+    "the lists of two keys in turn": (
+        256,
+        [request("a", 32, 8, runs=4, key="a"), request("b", 32, 8, runs=2, key="b")],
+        [["a"], ["b"], ["a"], ["b"], ["a"], ["a"]],
+    ),
     "one run over the tokens of a run": (32, [request("long", 1, 500)], [["long"]]),
 }
 
@@ -71,14 +77,6 @@ ORDERS: dict[str, tuple[int, list[Ticket], list[list[str]]]] = {
 def test_runs_are_taken_in_order(run_tokens, requests, expected):
     """Small requests go first, and what is taken together has one length."""
     assert order(waiting_runs(run_tokens, *requests)) == expected
-
-
-def test_keys_with_lists_take_turns():
-    """The one with more runs, which also came first, gets no more of the model."""
-    waiting = waiting_runs(
-        256, request("a", 32, 8, runs=4, key="a"), request("b", 32, 8, runs=2, key="b")
-    )
-    assert order(waiting) == [["a"], ["b"], ["a"], ["b"], ["a"], ["a"]]
 
 
 def test_a_text_is_done_within_two_runs_whatever_other_keys_send():
