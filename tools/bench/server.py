@@ -91,11 +91,17 @@ class ServerProcess:
 
 
 def kit(
-    artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
+    artifact: Path,
+    *,
+    merged: bool = True,
+    truncate: str = "right",
+    keys: Sequence[str] = (),
+    program: Sequence[str] = ("embedder.server",),
 ) -> ServerProcess:
     """Return this project's server, or the same one without merging runs of several requests.
 
-    Each of the keys is the name of its caller, too; without any, everyone may call.
+    Each of the keys is the name of its caller, too; without any, everyone may call. `program` is
+    the module with its first arguments.
     """
     (port,) = free_ports(1)
     flags = [] if keys else ["--no-keys"]
@@ -106,7 +112,7 @@ def kit(
         name="kit" if merged else _ALONE,
         label="Embedding Kit" if merged else "Embedding Kit, request by request",
         port=port,
-        command=[sys.executable, "-m", "embedder.server", *address, *flags],
+        command=[sys.executable, "-m", *program, *address, *flags],
         environment={
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
@@ -174,8 +180,7 @@ class Sent:
 def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
     """Return different requests; a number in each text keeps caches from answering.
 
-    A `short` text has 8 to 20 tokens; the logarithm of a `mixed` one's 4 to 400 is uniform; the
-    model cuts a text of a `run` to its 256.
+    A `short` text has 8 to 20 tokens; the logarithm of a `mixed` one's 4 to 400 is uniform.
     """
     chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
     texts_of_kind = [_text(kind, chosen) for _ in range(_COUNT)]
@@ -186,12 +191,7 @@ def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
 
 
 def _text(kind: str, chosen: random.Random) -> str:
-    if kind == "short":
-        size = chosen.randint(3, 9)
-    elif kind == "run":
-        size = 300
-    else:
-        size = max(2, round(2 * 150 ** chosen.random()))
+    size = chosen.randint(3, 9) if kind == "short" else max(2, round(2 * 150 ** chosen.random()))
     start = chosen.randrange(len(_WORDS) - size)
     return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
 

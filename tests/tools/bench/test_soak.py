@@ -3,7 +3,10 @@
 import asyncio
 import os
 
+import pytest
+
 from tests.embedder.server.running import running
+from tools.bench.counted_server import Work
 from tools.bench.server import ServerProcess
 from tools.bench.soak import Case, soak
 
@@ -40,3 +43,16 @@ def test_an_answer_with_another_status_is_wrong():
         server = here(found.address[1])
         (line,) = asyncio.run(soak(server, iter([wrong]), clients=1)).wrong
     assert line.startswith("GET /nothing None: 404")
+
+
+def test_the_models_work_is_read_by_other_processes(tmp_path):
+    """It is counted in runs, in tokens of whole runs, and in the time of one."""
+    counted = Work(tmp_path / "work")
+    counted.add(256, 0.02)
+    counted.add(128, 0.01)
+    work = Work(tmp_path / "work")
+    assert (work.runs, work.whole_runs) == (2, 1.5)
+    assert work.milliseconds == pytest.approx(20)
+    assert not work.is_over
+    counted.end()
+    assert work.is_over
