@@ -10,9 +10,11 @@ The order of the two tables in the file is the direction: from the first to the 
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +42,7 @@ from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.deployed import find_deployed, status_and_outputs, traffic_shares
 from operations.environment_session import confirm, session_for
 from operations.environment_tables import exchange_models, read_table_names, remove_table
-from operations.migration_report import SearchedModel, compare, print_report
+from operations.migration_report import compare, lines_of
 from operations.packages import read_address
 from operations.prune import PrunePlan, prune
 from operations.rollback import roll_back
@@ -73,9 +75,6 @@ def main(arguments: list[str] | None = None) -> int:
     queries = parsers["compare"]
     queries.add_argument("--queries", type=Path, required=True, metavar="FILE", help="texts")
     queries.add_argument("--column", default="text", help="the field with the query")
-    queries.add_argument(
-        "--format", choices=TextSource.formats, help="default: from the file's name"
-    )
     queries.add_argument("--json", action="store_true", help="print JSON")
     failure = "the step did not end for {}"
     return run_command(parser, _act, arguments, failure=failure, takes_cdk_options=True)
@@ -189,23 +188,28 @@ class Migration:
         if not roles:
             return {}
         stack = index_stack_name(self.environment.name)
-        template = self.client("cloudformation").get_template(StackName=stack)["TemplateBody"]
-        outputs = template["Outputs"]
+        template = self.client("cloudformation").get_template(StackName=stack)
+        outputs = template["TemplateBody"]["Outputs"]
         return {role: outputs[f"{role}IndexArn"]["Value"]["Fn::GetAtt"][0] for role in roles}
+
+    def searched_indexes(self) -> dict[str, str | None]:
+        """Return the index that each published version of the function searches, by its number."""
+        deployed = find_deployed(self.session, self.environment)
+        versions = list_versions(self.client("lambda"), deployed.function) if deployed else ()
+        return {
+            version["Version"]: variables.get("EMBEDDING_VECTOR_INDEX")
+            for version in versions
+            if version["Version"].isdecimal()
+            for variables in [version.get("Environment", {}).get("Variables", {})]
+        }
 
     def shares(self) -> dict[str | None, float]:
         """Return the share of the requests that each index answers now; none before a deploy."""
         deployed = find_deployed(self.session, self.environment)
-        if deployed is None:
-            return {}
-        shares: dict[str | None, float] = {}
-        for version, share in traffic_shares(deployed.read_alias()).items():
-            index = index_of(
-                self.client("lambda").get_function_configuration(
-                    FunctionName=deployed.function, Qualifier=version
-                )
-            )
-            shares[index] = shares.get(index, 0.0) + share
+        indexes = self.searched_indexes()
+        shares: defaultdict[str | None, float] = defaultdict(float)
+        for version, share in traffic_shares(deployed.read_alias()).items() if deployed else ():
+            shares[indexes[version]] += share
         return shares
 
     def documents(self, model: MigratedModel) -> dict[str, Any]:
@@ -260,13 +264,6 @@ def read_space(index: str) -> str | None:
     return space
 
 
-def index_of(configuration: Mapping[str, Any]) -> str | None:
-    """Return the index that a version of a function searches."""
-    variables = configuration.get("Environment", {}).get("Variables", {})
-    index: str | None = variables.get("EMBEDDING_VECTOR_INDEX")
-    return index
-
-
 def _copy(migration: Migration, options: argparse.Namespace) -> int:
     environment = migration.environment
     if environment.ingest is None and not options.job:
@@ -302,8 +299,7 @@ def _compare_documents(migration: Migration) -> None:
     """Let all documents be compared with the new index until nothing changes."""
     output = f"{migration.new.role}IngestStateMachineArn"
     executions = Executions(migration.outputs[output], output=output)
-    is_complete = False
-    while not is_complete:
+    while True:
         newest = next(executions.newest(1), None)
         if newest and newest[1] == "RUNNING":
             name = newest[0]
@@ -319,18 +315,15 @@ def _compare_documents(migration: Migration) -> None:
             )
         numbers = (f"{result[key]:,} {key}" for key in ("documents", "changed", "refused"))
         print(f"{name}: {', '.join(numbers)}", flush=True)
-        is_complete = not (result["changed"] or result["busy"])
+        if not (result["changed"] or result["busy"]):
+            return
 
 
 def _wait_for_events(migration: Migration) -> None:
     """Wait until no more events wait for the new index than for the old one."""
-
-    def ahead() -> int:
-        new, old = migration.documents(migration.new), migration.documents(migration.old)
-        return int(new["waiting"]) - int(old["waiting"])
-
-    while (count := ahead()) > 0:
-        _report("events", f"{count:,} wait")
+    documents, new, old = migration.documents, migration.new, migration.old
+    while (ahead := int(documents(new)["waiting"]) - int(documents(old)["waiting"])) > 0:
+        _report("events", f"{ahead:,} wait")
 
 
 def _report(name: str, progress: str) -> None:
@@ -351,18 +344,14 @@ def _compare(migration: Migration, options: argparse.Namespace) -> None:
             f"the function of [standby] is that of the model that does not answer; found: "
             f"{standby}; allowed: {live}, after scripts/deploy {migration.environment.name}"
         )
+    space, standby_space = read_space(live.index), read_space(standby.index)
     with (
-        EmbeddingClient(
-            migration.outputs["Url"], vector_space=read_space(live.index)
-        ) as live_client,
-        migration.standby(read_space(standby.index)) as standby_client,
+        EmbeddingClient(migration.outputs["Url"], vector_space=space) as client,
+        migration.standby(standby_space) as standby_client,
     ):
-        report = compare(
-            SearchedModel(str(live), live_client),
-            SearchedModel(str(standby), standby_client),
-            TextSource(options.queries, kind=options.format, column=options.column),
-        )
-    print_report(report, as_json=options.json)
+        clients = [(str(live), client), (str(standby), standby_client)]
+        report = compare(clients, TextSource(options.queries, column=options.column))
+    print(json.dumps(report, ensure_ascii=False) if options.json else "\n".join(lines_of(report)))
 
 
 def _switch(migration: Migration, options: argparse.Namespace) -> int:
@@ -387,8 +376,7 @@ def _exchange(migration: Migration) -> None:
 
 
 def _back(migration: Migration, _: argparse.Namespace) -> None:
-    old, deployed = migration.old, find_deployed(migration.session, migration.environment)
-    indexes = _searched_indexes(migration, deployed.function) if deployed else {}
+    old, indexes = migration.old, migration.searched_indexes()
     versions = [version for version, index in indexes.items() if index == old.index]
     if not versions:
         raise ValueError(
@@ -397,22 +385,12 @@ def _back(migration: Migration, _: argparse.Namespace) -> None:
         )
     while set(migration.shares()) != {old.index}:
         # First it may stop a release, then wait for the end of its rollback.
-        version = max(versions, key=int)
-        print(roll_back(migration.session, migration.environment, version=version), flush=True)
+        newest = max(versions, key=int)
+        print(roll_back(migration.session, migration.environment, version=newest), flush=True)
         time.sleep(_DELAY)
     if migration.is_exchanged:
         _exchange(migration)
     print(f"{old} answers. The index of {migration.new} stays up to date")
-
-
-def _searched_indexes(migration: Migration, function: str) -> dict[str, str | None]:
-    """Return the index that each published version of the function searches, by its number."""
-    versions = list_versions(migration.client("lambda"), function)
-    return {
-        version["Version"]: index_of(version)
-        for version in versions
-        if version["Version"].isdecimal()
-    }
 
 
 def _finish(migration: Migration, options: argparse.Namespace) -> int:
@@ -483,7 +461,7 @@ def _unused(migration: Migration, *, only: str = "") -> PrunePlan:
     if deployed is None or store is None:
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
     used = {*store.indexes, *migration.shares(), None}
-    searched = _searched_indexes(migration, deployed.function)
+    searched = migration.searched_indexes()
     gone = {(deployed.function, number) for number, index in searched.items() if index not in used}
     unused = unused_indexes(session, store, gone=gone)
     indexes = [arn for arn in unused if arn not in used and only in {"", arn}]
@@ -530,8 +508,8 @@ def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int
     """Run scripts/deploy; return 0, or its status if only a check of the doctor has failed."""
     command = [str(ENVIRONMENTS.parent / "scripts/deploy"), environment.name, *options.cdk_options]
     with subprocess.Popen(command) as process:  # noqa: S603 - our own script
-        # Ctrl-C reaches the script, too, which then says what AWS continues.
         while process.returncode is None:
+            # Ctrl-C reaches the script, too, which then says what AWS continues.
             with suppress(KeyboardInterrupt):
                 process.wait()
     if process.returncode not in {0, DEPLOYED_WITH_FAILED_CHECK}:

@@ -62,8 +62,7 @@ def copy_job(
             texts.unlink()
         rows += parquet.read_metadata(file).num_rows
         space = parquet.read_schema(file).metadata[b"vector_space"].decode()
-        share = number / len(job.parts)
-        print(f"{number:,} of {len(job.parts):,} files, {share:.0%}", file=sys.stderr)
+        print(f"{number:,} of {len(job.parts):,} files", file=sys.stderr)
     rejected = job.rows - rows
     if rejected:
         print(

@@ -4,11 +4,9 @@ An answer is known by its document, as chunks differ between models, or by its i
 none. The overlap of a query is the share of documents among both models' first ten answers.
 """
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,38 +25,28 @@ _EXCERPT = 120
 _PRINTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedModel:
-    """One of the two models: its name, and a client of the function that has it."""
+def compare(clients: Sequence[tuple[str, EmbeddingClient]], source: TextSource) -> dict[str, Any]:
+    """Ask both models each query in turn; return the report, for JSON.
 
-    name: str
-    client: EmbeddingClient
-    #: The duration of each search, in milliseconds.
-    durations: list[float] = field(default_factory=list)
-
-    def search(self, query: str) -> list[Match]:
-        """Search, and record the duration."""
-        began = time.perf_counter()
-        matches = self.client.search(query, top=_TOP, candidates=_CANDIDATES)
-        self.durations.append(1000 * (time.perf_counter() - began))
-        return matches
-
-
-def compare(live: SearchedModel, standby: SearchedModel, source: TextSource) -> dict[str, Any]:
-    """Ask both models each query in turn; return the report, for JSON."""
+    `clients` are of the function that answers and of the standby's, each with its model's name.
+    """
     rows = list(source.rows())
     if rejected := next((row for row in rows if row.problem), None):
         raise FileError(f"{source.name}, {rejected.place}: {rejected.problem}")
     if not rows:
         raise FileError(f"{source.name} has no queries; allowed: 1 or more.")
-    models = (live, standby)
-    for model in models:
+    for _, client in clients:
         # The first request may meet a cold start.
-        model.client.search(str(rows[0].text), top=_TOP, candidates=_CANDIDATES)
+        client.search(str(rows[0].text), top=_TOP, candidates=_CANDIDATES)
     queries: list[dict[str, Any]] = []
+    milliseconds: list[list[float]] = [[] for _ in clients]
     with closing(progress_on(source.name, total=len(rows))) as progress:
         for row in rows:
-            matches = [model.search(str(row.text)) for model in models]
+            matches = []
+            for (_, client), durations in zip(clients, milliseconds, strict=True):
+                began = time.perf_counter()
+                matches.append(client.search(str(row.text), top=_TOP, candidates=_CANDIDATES))
+                durations.append(1000 * (time.perf_counter() - began))
             answers = [list(map(_excerpt, matches_of_model)) for matches_of_model in matches]
             queries.append({"query": row.text, "overlap": overlap(*matches), "answers": answers})
             progress.update(1)
@@ -68,12 +56,12 @@ def compare(live: SearchedModel, standby: SearchedModel, source: TextSource) -> 
         "overlap_mean": round(float(np.mean(overlaps)), 4),
         "overlap_lowest": min(overlaps),
         "models": [
-            {"name": model.name}
+            {"name": name}
             | {
-                f"p{percent}_ms": round(float(np.percentile(model.durations, percent)), 1)
+                f"p{percent}_ms": round(float(np.percentile(durations, percent)), 1)
                 for percent in (50, 95)
             }
-            for model in models
+            for (name, _), durations in zip(clients, milliseconds, strict=True)
         ],
         "overlaps": overlaps,
         "changed": sorted(queries, key=lambda query: query["overlap"])[:_CHANGED],
@@ -95,12 +83,8 @@ def _excerpt(match: Match) -> str:
     return f"{_document(match)}: {' '.join((match.text or '').split())[:_EXCERPT]}"
 
 
-def print_report(report: dict[str, Any], *, as_json: bool) -> None:
-    """Print a report, with the three queries whose answers changed most; as JSON with twenty."""
-    print(json.dumps(report, ensure_ascii=False) if as_json else "\n".join(_lines(report)))
-
-
-def _lines(report: dict[str, Any]) -> Iterator[str]:
+def lines_of(report: dict[str, Any]) -> Iterator[str]:
+    """Yield a report's lines, with the queries whose answers changed most."""
     yield f"{'queries':<12}{report['queries']:,}"
     mean, lowest = report["overlap_mean"], report["overlap_lowest"]
     yield f"{f'overlap@{_TOP}':<12}mean {mean:.2f}, lowest {lowest:.2f}"
