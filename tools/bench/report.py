@@ -169,17 +169,20 @@ def as_table(run: Comparison, machine: Machine) -> str:
     """Return Markdown: the machine, a row for each measurement, a column for each contender."""
     names = [name for name in run.labels if any(name in row.values for row in run.rows)]
     ratio = f"In brackets: the ratio to {run.labels.get(run.base, run.base)}."
+    if any(row.unit == CPU for row in run.rows):
+        ratio = f"Without a unit: {CPU}. {ratio}"
     targets = any(row.targets for row in run.rows)
     head = ["", *(run.labels[name] for name in names), *["target"] * targets]
     lines = [head, ["---"] * len(head)]
     for row in run.rows:
         limits = [
-            f"≤ {limit:.3g} of {run.labels[contender]}"
+            f"≤ {limit:.3g}" + (f" of {run.labels[contender]}" if contender != run.base else "")
             for contender, limit in row.targets.items()
             if contender in row.values
         ]
         target = ", ".join(limits) + (" **missed**" if row.missed else "")
-        cells = [str(row), *(_cell(row, name, run.base) for name in names)]
+        label = row.name if row.unit == CPU else str(row)
+        cells = [label, *(_cell(row, name, run.base) for name in names)]
         lines.append([*cells, *[target] * targets])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = "\n".join(f"- {note}" for note in run.notes)
