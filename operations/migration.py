@@ -56,8 +56,6 @@ _DEPLOYING = ("copy", "switch", "finish")
 _EDITING = (*_DEPLOYING, "back")
 #: The option of scripts/deploy that deploys a file which is older than what is deployed.
 OLDER_FILE = "--allow-older-file"
-#: Requests of a client at a time.
-_REQUESTS = 4
 #: Seconds between two looks at AWS.
 _DELAY = 5
 
@@ -219,8 +217,7 @@ class Migration:
 
     def standby(self, space: str | None = None) -> EmbeddingClient:
         """Return a client of the function of `[standby]` that accepts one space; any with None."""
-        function = self.outputs["StandbyFunctionArn"]
-        return EmbeddingClient(function=function, vector_space=space, concurrency=_REQUESTS)
+        return EmbeddingClient(function=self.outputs["StandbyFunctionArn"], vector_space=space)
 
     def incomplete(self) -> Iterator[str]:
         """Yield why the new index cannot answer yet: the rule, what was found, what is allowed."""

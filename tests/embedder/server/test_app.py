@@ -310,6 +310,8 @@ def test_a_caller_with_too_many_requests_refuses_only_itself():
         error = server.get("/info", headers=bad).json()["error"]
         assert "it has 4 requests of this caller, and at most 4 are allowed" in error
         assert server.get("/info", headers=good).status_code == 200
+        uploads[0].sendall(b" " * 59)  # A body that is there now is one more.
+        assert uploads[0].recv(65536).startswith(b"HTTP/1.1 429 ")
         session.open()
         assert [answer.result(PATIENCE).status_code for answer in answers] == [200] * 4
         for upload in uploads:

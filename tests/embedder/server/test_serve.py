@@ -19,7 +19,10 @@ import httpx2
 import orjson
 import pytest
 
+from embedder.application import build_router
 from embedder.core.artifact import Artifact
+from embedder.core.settings import EmbedderSettings
+from embedder.http.http_types import Request
 from tests.embedder.server.running import wait_until
 
 PATIENCE = 120.0
@@ -47,7 +50,12 @@ def process(
 ) -> Iterator[tuple[str, subprocess.Popen]]:
     program = subprocess.Popen(
         [sys.executable, *code, "--host", "127.0.0.1", "--port", "0", *flags],
-        env=environment(artifact),
+        env={
+            **os.environ,
+            "EMBEDDING_ARTIFACT": str(artifact.folder),
+            "EMBEDDING_CACHE_ENTRIES": "0",
+            "EMBEDDING_TRUNCATE": "right",
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,44 +69,6 @@ def process(
         if program.poll() is None:
             program.kill()
         program.communicate(timeout=PATIENCE)
-
-
-def by_lambdas_handler(artifact: Artifact, inputs: Sequence[str]) -> list[bytes]:
-    """Return the vectors' bytes as the function's handler gives them, in a process of its own."""
-    events = [
-        {
-            "rawPath": "/v1/embeddings",
-            "requestContext": {"http": {"method": "POST"}},
-            "headers": {},
-            "body": orjson.dumps(body(text)).decode(),
-        }
-        for text in inputs
-    ]
-    program = """
-import io, sys
-from embedder.aws_lambda.handler import handler
-import orjson
-log, sys.stdout = sys.stdout, io.StringIO()
-events = orjson.loads(sys.stdin.buffer.read())
-log.write(orjson.dumps([handler(event, None)["body"] for event in events]).decode())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(artifact),
-        input=orjson.dumps(events),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return [vector(answer) for answer in orjson.loads(done.stdout)]
-
-
-def environment(artifact: Artifact) -> dict[str, str]:
-    return {
-        **os.environ,
-        "EMBEDDING_ARTIFACT": str(artifact.folder),
-        "EMBEDDING_CACHE_ENTRIES": "0",
-        "EMBEDDING_TRUNCATE": "right",
-    }
 
 
 def body(text: str) -> dict[str, str]:
@@ -119,8 +89,8 @@ def asker(url: str, client: httpx2.Client) -> Callable[[str], bytes]:
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count):
-    """They are equal to the last bit, in whatever company a text is run, on two workers."""
+def test_vectors_alone_in_company_and_without_a_server_are_equal(minilm_artifact, count):
+    """They are those of Lambda's router, in whatever company a text is run, on two workers."""
     inputs = texts(count)
     # A busy machine may need longer than the server gives a request by default.
     patient = ("--timeout", "600", "--max-queue-seconds", "600")
@@ -135,7 +105,9 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count
         listed = client.post(f"{url}/v1/embeddings", json={**body(""), "input": inputs}).json()
     assert alone == in_company
     assert alone == [base64.b64decode(entry["embedding"]) for entry in listed["data"]]
-    assert alone == by_lambdas_handler(minilm_artifact, inputs)
+    router = build_router(EmbedderSettings(artifact=minilm_artifact.folder, truncate="right"))
+    requests = (Request("POST", "/v1/embeddings", body=orjson.dumps(body(text))) for text in inputs)
+    assert alone == [vector(router.handle(request).body) for request in requests]
 
 
 def test_sigterm_under_load_loses_no_request(minilm_artifact):
