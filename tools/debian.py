@@ -55,12 +55,13 @@ def write_tree(archive: Path, *, release: str, architecture: str, packages: str)
     run(*command, release, str(archive))
 
 
-def run(*command: str) -> None:
-    """Run a program as root, or raise DebianError with the end of its errors."""
+def run(*command: str) -> str:
+    """Run a program as root, and return its output; or raise DebianError, with its last errors."""
     variables = os.environ | {"PATH": PATH, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DebianError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from embedding_client.cli import whole
 from embedding_kit.programs import exit_with
-from tools.bench import model, quality, server, shapes, soak, tokenizer_speed
+from tools.bench import arm64, model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.processor import hide_amx
 from tools.bench.report import ROOT, as_json, as_page, this_machine
 from tools.figure import bars
@@ -17,6 +17,7 @@ from tools.figure import bars
 #: `scripts/bench NAME` → the module with its `measure`, and its further `OPTIONS`.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
+    "arm64": arm64,
     "quality": quality,
     "server": server,
     "shapes": shapes,
@@ -37,11 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = this_machine(amx_hidden=options.hide_amx)
     run = _SUBJECTS[name].measure(options)
     table, numbers = as_page(run, machine), as_json(run, machine)
-    path = options.cache / "results" / f"{getattr(options, 'family', None) or name}.json"
+    words = [name] * (name != "bench") + [getattr(options, "family", None) or name]
+    path = options.cache / "results" / f"{'-'.join(dict.fromkeys(words))}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     for suffix, text in ((".json", numbers), (".md", table), (".svg", bars(numbers))):
         path.with_suffix(suffix).write_text(text, encoding="utf-8")
-    if options.record:
+    if getattr(options, "record", False):
         _record(name, options, json.loads(numbers))
     sys.stdout.write(f"{table}\nsaved: {path}, and the same as .md and .svg\n")
     for missed in run.missed:
