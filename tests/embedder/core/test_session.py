@@ -1,6 +1,9 @@
 """The ONNX Runtime session: inputs, outputs, and a graph that contradicts the manifest."""
 
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import onnxruntime
@@ -91,3 +94,15 @@ def test_a_processor_without_vnni_saturates(machine, flags, saturates, tmp_path)
     assert _saturates(machine, str(tmp_path / "cpuinfo")) is machine.startswith("x86")
     (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
     assert _saturates(machine, str(tmp_path / "cpuinfo")) is saturates
+
+
+@pytest.mark.parametrize("module", ["embedder.core.session", "model_compiler.compile"])
+def test_onnx_runtime_reports_nothing(module, tmp_path):
+    """By default it writes an identifier of the device when it is imported, except in CI."""
+    kept = {
+        name: value for name, value in os.environ.items() if name != "CI" and "ORT_" not in name
+    }
+    environment = {**kept, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    program = [sys.executable, "-c", f"import {module}, sys; assert 'onnxruntime' in sys.modules"]
+    subprocess.run(program, env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
