@@ -144,6 +144,8 @@ TASKS = {
     "rerank": "a reranker",
     "sparse": "a sparse encoder",
 }
+#: Those that one function may serve together.
+TOGETHER = ("embed", "rerank", "sparse")
 _GOLDEN = {"classify": GoldenText, "embed": Golden, "rerank": GoldenPair, "sparse": GoldenTerms}
 
 
@@ -261,8 +263,8 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
         raise ArtifactError(f"{path} is not a list of artifacts: {error}.") from error
     manifests: dict[str | os.PathLike[str], Manifest] = {}
     for task in sorted(checksums):
-        if task not in TASKS:
-            raise ArtifactError(f"{path} must name tasks of {', '.join(TASKS)}; found {task}.")
+        if task not in TOGETHER:
+            raise ArtifactError(f"{path} must name tasks of {', '.join(TOGETHER)}; found {task}.")
         subfolder = os.path.join(folder, task)
         manifest = manifests[subfolder] = load_manifest(subfolder)
         if (manifest.task, manifest.checksum) != (task, checksums[task]):

@@ -36,6 +36,8 @@ class Classifier(Scorer):
 
         Raises:
             EmptyInputError: if there is no input, or a text has no tokens.
+            InvalidFieldError: if an input is a pair, and the model's files do not say how its
+                tokenizer makes one.
             InputTooLongError: if an input is over the limits and must not be truncated.
             OutOfTimeError: see `Engine.embed_request`.
             InferenceError: if the model gave no finite score; the message names the input.
@@ -85,6 +87,11 @@ class Classifier(Scorer):
     def _packed(self, texts: list[list[int]], how: str, position: int) -> tuple[bytes, int]:
         """Return the ids of a text or of a pair as the model takes them, cut to the limit."""
         scoring, tokenizer = self.scoring, self.tokenizer
+        if len(texts) == 2 and not scoring.between:
+            raise errors.InvalidFieldError(
+                f"{self.manifest.model.name} takes single texts, because its tokenizer's files do "
+                f"not say how to make a pair; found a pair at position {position}."
+            )
         before, between, after = scoring.before, scoring.between, scoring.after
         if len(texts) == 1:
             before, between, after = tuple(tokenizer.prefix), (), tuple(tokenizer.suffix)

@@ -45,6 +45,7 @@ from model_compiler.model.folder import (
 )
 from model_compiler.model.modules import Dense, Head
 from model_compiler.tokenizer.file import read_tokenizer
+from model_compiler.tokenizer.pairs import PairLayout
 
 #: The activations of the logits, by transformers' `problem_type`.
 ACTIVATIONS = {
@@ -88,7 +89,10 @@ def read_classifier(folder: ModelFolder, precision: Precision = Precision.INT8) 
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
     _check_prompt(folder)
-    layout, architecture = read_pairs(encoder, tokenizer, architecture, head.pooling)
+    try:
+        layout, architecture = read_pairs(encoder, tokenizer, architecture, head.pooling)
+    except UnsupportedModelError:  # what a pair is made of, and not what a text is
+        layout = PairLayout()
     if len(set(labels)) < len(labels) or len(labels) > MAX_LABELS:
         config.fail("id2label", f"up to {MAX_LABELS} labels with different names", list(labels))
     return scoring_model(
@@ -200,7 +204,7 @@ def _setfit_head(
         raise SourceError(f"{path} must have {' and '.join(PARAMETERS)}; found {sorted(arrays)}.")
     weight, bias = (arrays[name] for name in PARAMETERS)
     width = body.dimensions
-    if weight.shape != (len(weight), width) or bias.shape != (len(weight),):
+    if weight.ndim != 2 or weight.shape[1] != width or bias.shape != weight.shape[:1]:
         raise SourceError(
             f"{path}: coef_ must be [labels, {width}] and intercept_ [labels]; found "
             f"{list(weight.shape)} and {list(bias.shape)}."

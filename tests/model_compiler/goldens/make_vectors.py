@@ -3,6 +3,7 @@
 Each input is alone in its batch. Without names of files, all of `GOLDENS` are made.
 
 pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 model2vec==0.10.0 orjson
+    scikit-learn==1.9.1
 PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_vectors.py [NAME ...]
 """
 
@@ -19,8 +20,10 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sklearn.linear_model import LogisticRegression
 
 from tests.model_compiler.goldens import (
+    classifier_models,
     prompt_models,
     reranker_models,
     sparse_models,
@@ -178,6 +181,62 @@ def _rerankers() -> dict[str, Any]:
     return scores
 
 
+def _classifiers() -> dict[str, Any]:
+    """Score each text and pair by transformers' pipeline, in the order of the labels."""
+    scores: dict[str, Any] = {}
+    for variant, traits in classifier_models.VARIANTS.items():
+        with TemporaryDirectory() as temporary:
+            folder = str(classifier_models.write_classifier(Path(temporary) / "model", **traits))
+            classify = transformers.pipeline(
+                "text-classification", folder, device="cpu", top_k=None, truncation=True
+            )
+            names = classify.model.config.id2label.values()
+            inputs = [
+                {"text": given}
+                if isinstance(given, str)
+                else {"text": given[0], "text_pair": given[1]}
+                for given in classifier_models.INPUTS
+            ]
+            for kind, options in {"scores": {}, "logits": {"function_to_apply": "none"}}.items():
+                rows = [_in_order(*classify([each], **options), names) for each in inputs]
+                scores[f"{variant}/{kind}"] = np.array(rows, np.float32)
+    for name in classifier_models.SETFIT:
+        with TemporaryDirectory() as temporary:
+            folder = classifier_models.write_setfit(Path(temporary) / "model", name)
+            scores[f"setfit, {name}"] = np.array(_setfit(folder, name), np.float32)
+    return scores
+
+
+def _in_order(scored: Sequence[dict[str, Any]], names: Any) -> list[float]:
+    by_label = {entry["label"]: entry["score"] for entry in scored}
+    return [by_label[name] for name in names]
+
+
+def _setfit(folder: Path, name: str) -> list[list[float]]:
+    """Score the texts as SetFit does: by scikit-learn, on the vectors of the body."""
+    kind, rows, settings = classifier_models.SETFIT[name]
+    arrays = classifier_models.setfit_head(name)
+
+    def linear(part: slice, classes: int) -> LogisticRegression:
+        head = LogisticRegression()
+        head.coef_, head.intercept_ = arrays["coef_"][part], arrays["intercept_"][part]
+        head.classes_ = np.arange(classes)
+        return head
+
+    body = SentenceTransformer(str(folder), device="cpu")
+    normalizes = settings.get("normalize_embeddings", False)
+    texts = [text for text in classifier_models.INPUTS if isinstance(text, str)]
+    vectors = np.concatenate(
+        [body.encode([text], normalize_embeddings=normalizes) for text in texts]
+    )
+    if kind == "LogisticRegression":
+        probabilities = linear(slice(None), max(2, rows)).predict_proba(vectors)
+    else:
+        heads = [linear(slice(row, row + 1), 2) for row in range(rows)]
+        probabilities = np.stack([head.predict_proba(vectors)[:, 1] for head in heads], axis=1)
+    return probabilities.tolist()
+
+
 def _embedded(model: SentenceTransformer, inputs: Sequence[Any], prompt: str | None) -> Any:
     """Return the vectors of texts or of token ids, one at a time."""
     named = {"prompt_name": prompt} if prompt else {"prompt": ""}
@@ -200,6 +259,7 @@ GOLDENS: dict[str, Callable[[], dict[str, Any]]] = {
     "routes": _routes,
     "sparse": _sparse,
     "rerankers": _rerankers,
+    "classifiers": _classifiers,
 }
 
 if __name__ == "__main__":

@@ -151,6 +151,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 #: transformers' tokenizer.
 GENERIC = "PreTrainedTokenizerFast"
 CLASSES = {
+    "albert": ("Albert", "albert.", GENERIC),
     "bert": ("Bert", "bert.", "BertTokenizer"),
     "camembert": ("Camembert", "roberta.", GENERIC),
     "distilbert": ("DistilBert", "distilbert.", "DistilBertTokenizer"),
@@ -308,6 +309,7 @@ def _is_second(piece: Mapping[str, Any]) -> bool:
 def _head(family: str, config: Mapping[str, Any], size: int, labels: int) -> Tensors:
     random = np.random.default_rng(7)
     dense, out = {
+        "albert": ("albert.pooler", "classifier"),
         "bert": ("", "classifier"),
         "distilbert": ("pre_classifier", "classifier"),
         "gte": ("gte.pooler.dense", "classifier"),

@@ -1,0 +1,275 @@
+"""Classifiers: their scores are those of transformers and scikit-learn, and others are refused."""
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from embedder.core.classifier import Classifier
+from embedder.core.errors import ArtifactError, InvalidFieldError
+from embedder.core.reranker import Reranker
+from model_compiler.errors import CompilerError, FidelityError
+from model_compiler.fidelity.measure import Thresholds
+from model_compiler.graph.builder import Precision
+from model_compiler.model.classifier import read_classifier
+from model_compiler.model.folder import ModelFolder
+from tests.model_compiler.conftest import compile_folder
+from tests.model_compiler.goldens.classifier_models import (
+    INPUTS,
+    SENTIMENT,
+    SETFIT,
+    VARIANTS,
+    converted,
+    setfit_head,
+    write_classifier,
+    write_setfit,
+)
+from tests.model_compiler.goldens.files import change_tensors, edit_json, write_json
+from tests.model_compiler.goldens.reranker_models import write_reranker
+from tests.model_compiler.goldens.tiny_models import write_model
+
+GOLDEN = np.load(Path(__file__).parents[1] / "goldens" / "classifiers.npz")
+TEXTS = [given for given in INPUTS if isinstance(given, str)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_scores_are_the_models_own(tmp_path, compile_tiny, variant):
+    """In float32, scores of texts and pairs are within 1e-5, those over the limit too."""
+    folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
+    artifact = compile_tiny(folder, task="classify")
+    classifier = Classifier.load(artifact, truncate="right")
+    scores, work = classifier.classify(INPUTS)
+    assert scores == pytest.approx(GOLDEN[f"{variant}/scores"], abs=1e-5)
+    assert work.vectors == pytest.approx(GOLDEN[f"{variant}/logits"], abs=1e-5, rel=5e-5)
+    assert max(work.tokens) == artifact.manifest.max_tokens
+    labels = VARIANTS[variant]["labels"] or ("LABEL_0", "LABEL_1")
+    assert artifact.manifest.scoring.labels == labels
+
+
+@pytest.mark.parametrize("variant", ["bert", "xlm-roberta", "modernbert, mean"])
+def test_a_score_does_not_depend_on_other_inputs(tmp_path, compile_tiny, variant):
+    """In int8, an input has the same bits alone, with others and in another order."""
+    folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
+    classifier = Classifier.load(compile_tiny(folder, Precision.INT8), truncate="left")
+    together = classifier.classify(INPUTS).scores
+    alone = [classifier.classify([given]).scores[0].tolist() for given in INPUTS]
+    assert together.tolist() == alone
+    assert classifier.classify(INPUTS[::-1]).scores[::-1].tolist() == alone
+
+
+def _write_head(folder: Path, name: str, form: str) -> None:
+    if form == "json":
+        write_json(folder / "model_head.json", converted(name))
+    else:
+        save_file(setfit_head(name), folder / "model_head.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [*((name, "json") for name in SETFIT), ("binary", "tensors"), ("three classes", "tensors")],
+)
+def test_a_head_of_setfit(tmp_path, compile_tiny, name, form):
+    """Its probabilities are scikit-learn's, of one label and of several, from both forms."""
+    folder = write_setfit(tmp_path / "model", name)
+    _write_head(folder, name, form)
+    classifier = Classifier.load(compile_tiny(folder, task="classify"), truncate="right")
+    assert classifier.classify(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
+    numbers = "012" if form == "json" else ("LABEL_0", "LABEL_1", "LABEL_2")
+    expected = {"binary": ("no", "yes"), "three classes": tuple(numbers)}
+    assert classifier.scoring.labels == expected.get(name, classifier.scoring.labels)
+
+
+class OneVsRestClassifier:
+    """What a pickle of scikit-learn has for the line that converts it."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__ |= attributes
+
+    def __str__(self) -> str:
+        return "OneVsRestClassifier(estimator=LogisticRegression())"
+
+
+def test_the_line_that_converts_a_pickle(tmp_path, compile_tiny):
+    """A pickle is refused with it; it writes the file that is read."""
+    name = "one versus rest"
+    folder = write_setfit(tmp_path / "model", name)
+    arrays = setfit_head(name)
+    heads = [
+        OneVsRestClassifier(coef_=weight[None], intercept_=bias[None])
+        for weight, bias in zip(arrays["coef_"], arrays["intercept_"], strict=True)
+    ]
+    head = OneVsRestClassifier(estimators_=heads, classes_=np.arange(4), multilabel_=True)
+    (folder / "model_head.pkl").write_bytes(pickle.dumps(head))
+    with pytest.raises(CompilerError, match="is a pickle, which can run any code") as refused:
+        read_classifier(ModelFolder.read(folder))
+    (line,) = re.findall(r'python -c "(.*)"', str(refused.value))
+    subprocess.run([sys.executable, "-c", line], check=True, cwd=Path(__file__).parents[3])
+    assert json.loads((folder / "model_head.json").read_text()) == {
+        **converted(name),
+        "head": str(head),
+    }
+    classifier = Classifier.load(compile_tiny(folder, task="classify"), truncate="right")
+    assert classifier.classify(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"head": "SVC()"}, "head must be a LogisticRegression .*; found SVC"),
+        ({"head": "LogisticRegression(solver='liblinear')"}, "found LogisticRegression.solver"),
+        ({"head": "ClassifierChain()"}, "found ClassifierChain"),
+        ({"multilabel_": False}, "multilabel_ is false"),
+        ({"coef_": [[1.0]]}, r"coef_ must be \[labels, 32\]"),
+        ({"coef_": [[1.0], [1.0, 2.0]]}, "coef_ must be numbers"),
+        ({"coef_": None}, r"coef_ must be \[labels, 32\]"),
+        ({"classes_": 3}, "classes_ must be a list of strings"),
+        ({"scale": 2}, "does not know: scale = 2"),
+    ],
+)
+def test_a_converted_head_that_is_not_understood(tmp_path, change, message):
+    """Another kind of head, or arrays of another shape, are refused by name."""
+    folder = write_setfit(tmp_path / "model", "three classes")
+    write_json(folder / "model_head.json", {**converted("three classes"), **change})
+    with pytest.raises(CompilerError, match=message):
+        read_classifier(ModelFolder.read(folder))
+
+
+def test_a_dense_module_at_the_end(tmp_path, compile_tiny):
+    """Its outputs are the logits; one with an activation, or a Normalize after it, is refused."""
+    folder = write_model(tmp_path / "model", dense=[(3, True, "linear.Identity")])
+    with pytest.raises(CompilerError, match=r"must end in a Dense that gives logits, .*Normalize"):
+        read_classifier(ModelFolder.read(folder))
+    edit_json(folder / "modules.json", lambda modules: modules[:-1])
+    edit_json(folder / "config.json", id2label=dict(enumerate(SENTIMENT)))
+    classifier = Classifier.load(compile_tiny(folder, task="classify"))
+    scores, work = classifier.classify(["hello world"])
+    powers = np.exp(work.vectors.astype(np.float64))
+    assert scores == pytest.approx(powers / powers.sum(), abs=1e-6)
+    assert classifier.scoring.labels == SENTIMENT
+    (dense,) = folder.glob("*_Dense")
+    edit_json(dense / "config.json", activation_function="torch.nn.modules.activation.Tanh")
+    with pytest.raises(CompilerError, match=r"activation_function must be .*Identity"):
+        read_classifier(ModelFolder.read(folder))
+
+
+@pytest.mark.parametrize(
+    ("traits", "task", "read_as", "note"),
+    [
+        ({}, None, "rerank", ""),
+        ({}, "classify", "classify", ""),
+        ({"labels": 3}, None, "classify", "3 labels and was read as a classifier: --task rerank"),
+        ({"labels": 3}, "rerank", "rerank", ""),
+        (
+            {"labels": 3, "saved": {}},
+            None,
+            "rerank",
+            "3 labels and was read as a reranker: --task classify, or task under [model]",
+        ),
+        ({"labels": 3, "saved": {}}, "classify", "classify", ""),
+    ],
+)
+def test_which_of_the_two_a_folder_is(
+    *, tmp_path, compile_tiny, capsys, traits, task, read_as, note
+):
+    """The option decides, then what saved it and the number of labels; a note names the other."""
+    folder = write_reranker(tmp_path / "model", **traits)
+    assert compile_tiny(folder, task=task).manifest.task == read_as
+    assert (note in capsys.readouterr().err) if note else ("labels" not in capsys.readouterr().err)
+
+
+def test_an_artifact_of_the_other_kind(tmp_path, compile_tiny):
+    """A classifier is no reranker, and the other way round."""
+    folder = write_reranker(tmp_path / "model")
+    with pytest.raises(ArtifactError, match="is a reranker; a classifier's artifact is needed"):
+        Classifier.load(compile_tiny(folder))
+    with pytest.raises(ArtifactError, match="is a classifier; a reranker's artifact is needed"):
+        Reranker.load(compile_tiny(folder, task="classify"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "id2label must be up to 1000 labels with"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label must be names for the numbers"),
+        ({"id2label": {"0": "a"}, "problem_type": "single_label_classification"}, "problem_type"),
+        ({"problem_type": "ranking"}, "problem_type must be one of single_label_classification,"),
+        ({"architectures": ["BertModel"]}, "architectures must be a name that ends in ForSequence"),
+        ({"model_type": "nomic_bert"}, "the compiler cannot express"),
+    ],
+)
+def test_what_the_compiler_cannot_express_is_named(tmp_path, change, message):
+    """A setting that would change the scores, or their names, is refused."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    read_classifier(ModelFolder.read(folder))
+    edit_json(folder / "config.json", **change)
+    with pytest.raises(CompilerError, match=message):
+        read_classifier(ModelFolder.read(folder))
+
+
+def test_a_default_prompt_is_refused(tmp_path):
+    """No text goes before a classifier's input."""
+    saved = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
+    folder = write_reranker(tmp_path / "model", labels=3, saved=saved)
+    with pytest.raises(CompilerError, match="default_prompt_name must be null for a classifier"):
+        read_classifier(ModelFolder.read(folder))
+
+
+def test_a_tokenizer_that_makes_no_known_pairs(tmp_path, compile_tiny):
+    """Texts are classified, and a pair is refused when it comes."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    classifier = Classifier.load(compile_tiny(folder), truncate="right")
+    golden = GOLDEN["bert/scores"][[isinstance(given, str) for given in INPUTS]]
+    assert classifier.classify(TEXTS).scores == pytest.approx(golden, abs=1e-5)
+    with pytest.raises(InvalidFieldError, match=r"model takes single texts, .* at position 1"):
+        classifier.classify(["a", ("a", "b")])
+
+
+def test_the_label_space_follows_the_scores(tmp_path, compile_tiny):
+    """Other names, another problem type or another weight of the head give another space."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    spaces = [compile_tiny(folder).manifest.space for _ in range(2)]
+    assert spaces[0] == spaces[1]
+    edit_json(folder / "config.json", id2label=dict(enumerate("abc")))
+    spaces.append(compile_tiny(folder).manifest.space)
+    edit_json(folder / "config.json", problem_type="multi_label_classification")
+    spaces.append(compile_tiny(folder).manifest.space)
+    change_tensors(folder, lambda found: {**found, "classifier.bias": found["classifier.bias"] + 1})
+    spaces.append(compile_tiny(folder).manifest.space)
+    assert len(set(spaces)) == 4
+
+
+def test_the_report_of_a_classifier(tmp_path):
+    """It has the labels that change, by which an inaccurate artifact is refused, and two texts."""
+    folder = write_classifier(tmp_path / "model", labels=("a",), problem="regression")
+    manifest = compile_folder(folder, tmp_path / "a", task="classify", precision=Precision.FP32)
+    assert manifest["fidelity"] == {
+        "texts": 309,
+        "difference_max": 0.0,
+        "difference_mean": 0.0,
+        "changed": 0,
+        "agreement": 1.0,
+        "batch_difference_max": 0.0,
+    }
+    assert [golden["text"] for golden in manifest["golden"]] == [
+        "hello world",
+        "How do I parse a date out of a string?",
+    ]
+    edit_json(folder / "config.json", id2label={"0": "a", "1": "b"}, problem_type=None)
+    change_tensors(
+        folder,
+        lambda found: {
+            **found,
+            "classifier.weight": np.concatenate([found["classifier.weight"]] * 2) * [[1], [1.0001]],
+            "classifier.bias": np.zeros(2, np.float32),
+        },
+    )
+    with pytest.raises(FidelityError, match="the agreement of labels with full precision is"):
+        compile_folder(folder, tmp_path / "b", thresholds=Thresholds(label_agreement=2.0))
