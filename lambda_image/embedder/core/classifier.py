@@ -97,16 +97,15 @@ class Classifier(Scorer):
             before, between, after = tuple(tokenizer.prefix), (), tuple(tokenizer.suffix)
         specials = len(before) + len(between) + len(after)
         room = self.max_tokens - specials
-        total = sum(map(len, texts))
-        if total > room:
+        counts = [len(ids) for ids in texts]
+        if sum(counts) > room:
             if how == "refuse":
                 raise errors.InputTooLongError(
-                    f"has {total + specials} tokens, special tokens included; the model allows "
+                    f"has {sum(counts) + specials} tokens, special tokens included; the model allows "
                     f"{self.max_tokens}.",
                     position=position,
                 )
-            first, *second = texts
-            lengths = longest_first(len(first), len(second[0]), room) if second else (room,)
+            lengths = longest_first(*counts, room) if len(counts) == 2 else (room,)
             texts = [_cut(ids, length, how) for ids, length in zip(texts, lengths, strict=True)]
         if len(texts) == 1:
             return packed_pair([*before, *texts[0], *after])

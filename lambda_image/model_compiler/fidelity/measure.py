@@ -424,7 +424,7 @@ def measure_labels(
             exact_logits = _label_logits(reference, labeled)
         bar.update()
     differences = np.abs(artifact.activated(logits) - artifact.activated(exact_logits))
-    same, exact = (_labels(artifact, each) for each in (logits, exact_logits))
+    same, exact = (_labels(artifact, values) for values in (logits, exact_logits))
     changed = int((same != exact).any(axis=1).sum())
     order = artifact.scoring.activation == "identity"
     tau = kendall_tau(logits[:, 0], exact_logits[:, 0]) if order else 0.0
@@ -554,7 +554,7 @@ def _logits(reranker: Reranker, query: str, passages: Sequence[str]) -> Vectors:
 
 
 class ScoreMeasure(NamedTuple):
-    """How the scores of a task are measured; see the functions."""
+    """The functions that measure the scores of a task."""
 
     compare: Callable[..., Any]
     problems: Callable[[Any, Thresholds], list[str]]
@@ -563,7 +563,7 @@ class ScoreMeasure(NamedTuple):
     golden: Callable[[Any], list[dict[str, Any]]]
 
 
-#: By the task of a model that gives scores.
+#: The functions of each task of which a model gives scores.
 SCORES = {
     "classify": ScoreMeasure(
         measure_labels, label_problems, label_table, label_batch_difference, golden_texts

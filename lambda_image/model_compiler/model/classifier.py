@@ -156,19 +156,19 @@ def _head_of_modules(
         head = read_head(folder, hidden_size=config.integer("hidden_size"))
     if setfit := _setfit_head(folder, head):
         return setfit
-    last = head.modules[-1] if head.modules else None
-    if not isinstance(last, Dense) or head.normalized or folder.has(PICKLED_HEAD):
+    dense = head.modules[-1] if head.modules else None
+    if not isinstance(dense, Dense) or head.normalized or folder.has(PICKLED_HEAD):
         _refuse_without_head(folder)
-    if last.activation != IDENTITY:
+    if dense.activation != IDENTITY:
         raise UnsupportedModelError(
-            f"{last.folder}: activation_function must be {IDENTITY}, so that the module gives "
-            f"logits; found {last.activation}."
+            f"{dense.folder}: activation_function must be {IDENTITY}, so that the module gives "
+            f"logits; found {dense.activation}."
         )
     names = config.optional("id2label")
-    named = isinstance(names, dict) and len(names) == last.outputs
-    labels = read_labels(config) if named else _numbered(last.outputs)
-    last = replace(last, exact=True)
-    return replace(head, modules=(*head.modules[:-1], last), scores=True), labels, problem
+    named = isinstance(names, dict) and len(names) == dense.outputs
+    labels = read_labels(config) if named else _numbered(dense.outputs)
+    dense = replace(dense, exact=True)
+    return replace(head, modules=(*head.modules[:-1], dense), scores=True), labels, problem
 
 
 def _refuse_without_head(folder: ModelFolder) -> NoReturn:
