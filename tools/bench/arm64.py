@@ -8,7 +8,7 @@ all-MiniLM-L6-v2 has its real weights, and ms-marco-MiniLM-L6-v2 the same ones b
 others are replicas. --peers makes them, as in `scripts/bench`, and adds LiteRT and OpenVINO.
 
 --check compares the starts and the requests of 32 tokens of both MiniLMs with arm64_counts.json,
-and fails 2 % above; --record writes that file. Without root on Debian, --check is skipped, or fails
+and fails 2 % above; --update writes that file. Without root on Debian, --check is skipped, or fails
 if CI is set. Packages of Debian and PyPI are downloaded once.
 """
 
@@ -27,11 +27,13 @@ from safetensors.numpy import load_file, save_file
 from tests.model_compiler.goldens.files import edit_json
 from tools.bench import replicas
 from tools.bench.arm64_emulator import PROCESSORS, Emulator
-from tools.bench.model import FAMILIES, SizedTexts
+from tools.bench.model import FAMILIES, MINILM, SizedTexts
+from tools.bench.replicas import SHAPES
 from tools.bench.report import BASE, KIT, Comparison, ReportRow
+from tools.bench.worker import KINDS
 from tools.debian import DebianError
 
-_MINILM, _RERANKER = "all-MiniLM-L6-v2", "ms-marco-MiniLM-L6-v2"
+_RERANKER = "ms-marco-MiniLM-L6-v2"
 _COUNTS = Path(__file__).with_name("arm64_counts.json")
 #: The highest accepted ratio of a count to the recorded one.
 _ALLOWED = 1.02
@@ -44,11 +46,13 @@ _CONTENDERS: Mapping[str, tuple[str, str]] = {
     KIT: ("Embedding Kit", "kit"),
     BASE: ("ONNX int8, all optimizations", "onnx-all"),
     "baseline-basic": ("ONNX int8, basic optimizations", "onnx-basic"),
-    "openvino-weights": ("OpenVINO, int8 weights", "openvino"),
+    "openvino-weights": (KINDS["openvino-weights"].label, "openvino"),
+    "litert": (KINDS["litert"].label, "litert"),
+    "litert-outliers": (KINDS["litert-outliers"].label, "litert"),
 }
 
 OPTIONS: Mapping[str, Any] = {
-    "--family": {"choices": sorted(FAMILIES), "default": _MINILM, "help": "default: %(default)s"},
+    "--family": {"choices": sorted(FAMILIES), "default": MINILM, "help": "default: %(default)s"},
     "--processors": {"nargs": "+", "choices": list(PROCESSORS), "default": list(PROCESSORS)},
     "--shapes": {
         "nargs": "*",
@@ -58,7 +62,7 @@ OPTIONS: Mapping[str, Any] = {
     },
     "--nodes": {"metavar": "TEXTSxTOKENS", "help": "a run that is counted by operator"},
     "--check": {"action": "store_true", "help": "compare with the recorded counts"},
-    "--record": {"action": "store_true", "help": "record the counts"},
+    "--update": {"action": "store_true", "help": "record the counts"},
 }
 
 
@@ -68,9 +72,10 @@ def measure(options: argparse.Namespace) -> Comparison:
         emulator = Emulator(options.cache / "arm64")
     except DebianError as error:
         if options.check and not os.environ.get("CI"):
-            return Comparison("ARM64, counted", {}, [], notes=[f"skipped: {error}"])
+            sys.stdout.write(f"skipped: {error}\n")
+            raise SystemExit(0) from error
         raise SystemExit(f"error: {error}") from error
-    if options.check or options.record:
+    if options.check or options.update:
         return _checked(options, emulator)
     name = options.family
     source = _source(name, options)
@@ -79,8 +84,11 @@ def measure(options: argparse.Namespace) -> Comparison:
     baseline = replicas.baseline_of(export)
     folders = {KIT: artifact, BASE: baseline, "baseline-basic": baseline}
     if options.peers and not FAMILIES[name].passages:
-        form = replicas.form_of(export, "openvino-weights", options.peers)
-        folders["openvino-weights"] = form
+        folders["openvino-weights"] = replicas.form_of(export, "openvino-weights")
+        if SHAPES[FAMILIES[name].shape].config["model_type"] == "bert":
+            folders |= {
+                kind: replicas.form_of(source, kind) for kind in ("litert", "litert-outliers")
+            }
     nodes = _shape(options.nodes) if options.nodes else None
     rows: list[ReportRow] = []
     for processor in options.processors:
@@ -97,19 +105,24 @@ def measure(options: argparse.Namespace) -> Comparison:
 def _checked(options: argparse.Namespace, emulator: Emulator) -> Comparison:
     """Count starts and requests, and compare them with the recorded ones, or record them."""
     counts: dict[str, float] = {}
-    for name in (_MINILM, _RERANKER):
+    for name in (MINILM, _RERANKER):
         source = _source(name, options)
         artifact = replicas.artifact_of(source, options.cache)
         plan = _plan(source, name, argparse.Namespace(shapes=[]), None)
         for processor in PROCESSORS:
             of_kit = _counts(emulator, processor, KIT, artifact, plan)
             counts |= {f"{name}, {row}, {processor}": count for row, count in of_kit.items()}
-    if options.record:
-        value = {"versions": emulator.versions, "counts": counts}
+    if options.update:
+        rounded = {name: round(count, 3) for name, count in counts.items()}
+        value = {"versions": emulator.versions, "counts": rounded}
         _COUNTS.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
     recorded = json.loads(_COUNTS.read_text("utf-8"))
     rows = compared(counts, recorded["counts"])
-    notes = [_said(emulator), f"recorded with {recorded['versions']}"]
+    notes = [
+        _said(emulator),
+        f"recorded with {recorded['versions']}",
+        "`scripts/bench arm64 --update` records an intended change",
+    ]
     labels = {_RECORDED: _RECORDED, KIT: _CONTENDERS[KIT][0]}
     return Comparison("ARM64, counted", labels, rows, base=_RECORDED, notes=notes)
 
@@ -130,8 +143,8 @@ def compared(counts: Mapping[str, float], recorded: Mapping[str, float]) -> list
 
 
 def _source(name: str, options: argparse.Namespace) -> Path:
-    if name == _MINILM:
-        return replicas.real(options.cache, _MINILM)
+    if name == MINILM:
+        return replicas.real(options.cache, MINILM)
     if name == _RERANKER:
         return _reranker(options.cache)
     passages = FAMILIES[name].passages
@@ -142,7 +155,7 @@ def _source(name: str, options: argparse.Namespace) -> Path:
 
 def _reranker(cache: Path) -> Path:
     """Return a classifier of MiniLM's sizes: its encoder, and a head of random weights."""
-    encoder, folder = replicas.real(cache, _MINILM), cache / "minilm-classifier"
+    encoder, folder = replicas.real(cache, MINILM), cache / "minilm-classifier"
     folder.mkdir(exist_ok=True)
     for file in (encoder / "config.json", *encoder.glob("tokenizer*.json")):
         shutil.copy(file, folder)

@@ -8,20 +8,20 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from model_compiler.artifact.writer import new_folder
 from tools.bench.report import ROOT
-from tools.debian import PATH, RELEASES, DebianError, install, run, write_tree
+from tools.debian import RELEASES, DebianError, install, run, write_tree
 
 #: Names of processors, and QEMU's for them: `max` has the int8 matrix products of ARMv8.6.
 PROCESSORS: Mapping[str, str] = {"N1": "neoverse-n1", "i8mm": "max,sve=off,sme=off"}
 _IMAGE = ROOT / "lambda_image"
 _HERE = Path(__file__).parent
-#: Packages of Debian, and those of PyPI: the image's, and other engines'.
 _PACKAGES = "python3-minimal,libpython3-stdlib,libstdc++6"
-_WHEELS = (_IMAGE / "requirements.txt", _HERE / "arm64_peers.txt")
+#: Other engines, at the versions of the other benchmarks.
+_PEERS = ("ai-edge-litert", "openvino")
 _PLATFORMS = ("_2_35", "_2_34", "_2_28", "_2_27", "_2_17", "2014")
 # Its arguments are a program's: there, Linux shows one processor, and not this machine's.
 _ONE_PROCESSOR = """
@@ -45,13 +45,16 @@ class Emulator:
             raise DebianError("qemu-aarch64 must have plugins, as Debian 12's has; it has none")
         self._folder = folder.resolve()
         version = (_IMAGE / ".python-version").read_text("ascii").strip()
-        recipe = "\n".join(
-            [version, RELEASES[version], _PACKAGES, *(file.read_text("utf-8") for file in _WHEELS)]
-        )
+        pins = (_HERE / "environments" / "peers.txt").read_text("utf-8").splitlines()
+        peers = [pin for pin in pins if pin.partition("==")[0] in _PEERS]
+        image = _IMAGE / "requirements.txt"
+        recipe = "\n".join([version, _PACKAGES, *peers, image.read_text("utf-8")])
         marker = self._folder / "recipe.txt"
         if not marker.exists() or marker.read_text("utf-8") != recipe:
             with new_folder(self._folder, marker=marker.name) as unfinished:
                 _write_tree(unfinished, version)
+                for wheels in (["--require-hashes", "--requirement", str(image)], peers):
+                    _install_wheels(unfinished / "packages", version, wheels)
                 (unfinished / marker.name).write_text(recipe, encoding="utf-8")
         program = self._folder / "program"
         shutil.rmtree(program, ignore_errors=True)
@@ -73,7 +76,8 @@ class Emulator:
         command += ["-plugin", self._plugin] if counted else []
         path = ":".join(str(self._folder / name) for name in ("program", "packages"))
         # Nothing of this machine's environment: its size would be counted, too.
-        variables = {"PATH": PATH, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+        programs = "/usr/sbin:/usr/bin:/sbin:/bin"
+        variables = {"PATH": programs, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
         command += [self._interpreter, *arguments]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)  # noqa: S603 - of the tree
         if done.returncode:
@@ -92,9 +96,10 @@ def _write_tree(folder: Path, version: str) -> None:
     run("tar", "-C", str(root), "-xf", str(archive), "--exclude=./dev/*")
     archive.unlink()
     (root / "lib").symlink_to("usr/lib")  # Debian's scripts make it, and none runs.
+
+
+def _install_wheels(target: Path, version: str, wheels: Sequence[str]) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    command += ["--only-binary=:all:", "--require-hashes", "--python-version", version]
+    command += ["--only-binary=:all:", "--python-version", version, "--target", str(target)]
     command += [f"--platform=manylinux{platform}_aarch64" for platform in _PLATFORMS]
-    for file in _WHEELS:
-        command += ["--requirement", str(file)]
-    run(*command, "--target", str(folder / "packages"))
+    run(*command, *wheels)
