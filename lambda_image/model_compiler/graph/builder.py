@@ -22,6 +22,8 @@ MICROSOFT = "com.microsoft"
 #: Later ones start slower: for each node, ONNX Runtime tries an operator's kernels twice, from the
 #: oldest on, and formats a message for each that does not match.
 OPSET = 21
+#: The first with the operator Attention.
+ATTENTION_OPSET = 23
 IR_VERSION = 10
 
 #: Smaller tensors, in bytes, are stored in the graph file itself. Each external tensor adds about
@@ -86,6 +88,7 @@ class GraphBuilder:
         self.external_digests: dict[str, bytes] = {}
         #: The outputs of the encoder's finished layers.
         self.layers: list[str] = []
+        self._opset = OPSET
 
     @property
     def quantizes(self) -> bool:
@@ -196,13 +199,22 @@ class GraphBuilder:
             value, gain, axis=-1, epsilon=epsilon, stash_type=1
         )
 
+    def attention(self, query: str, key: str, value: str, mask: str, *, heads: int) -> str:
+        """Attend, from and to float32 [batch, tokens, width] with heads side by side in `width`.
+
+        The mask is bool [batch, 1, tokens, tokens]: whether a query attends to a key.
+        """
+        self._opset = ATTENTION_OPSET
+        sizes = {"q_num_heads": heads, "kv_num_heads": heads}
+        return self.op.Attention(query, key, value, mask, **sizes)
+
     def model(self) -> ModelProto:
         """Return the finished model."""
         return helper.make_model(
             self._graph,
             producer_name="embedding-kit",
             ir_version=IR_VERSION,
-            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)],
+            opset_imports=[helper.make_opsetid("", self._opset), helper.make_opsetid(MICROSOFT, 1)],
         )
 
     def _node_name(self, operator: str) -> str:

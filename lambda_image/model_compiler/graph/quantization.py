@@ -35,6 +35,10 @@ INT8_MAX = 127
 #: require unsigned activations. int8 uses a fallback there that is 25 times slower; on ARM64 both
 #: have kernels of the same speed.
 ZERO_POINT = 128
+#: That of rows without large negative values, such as those after GELU: the positive ones have
+#: almost twice as many steps.
+LOW_ZERO_POINT = 16
+UINT8_MAX = 255
 #: The smallest absolute value for which a weight's scale is computed, so that zeros stay zeros.
 SMALLEST = 1e-9
 #: Rows of a table that are quantized at a time, so that a table of gigabytes is never copied.
@@ -48,10 +52,31 @@ WIDE_SHARE = 96
 class Rows:
     """The input of linear layers."""
 
-    #: float32 [..., in], or uint8 with a zero point of 128.
+    #: float32 [..., in], or uint8.
     values: str
     #: float32 [..., 1], the scale of each row; None in fp32.
     scale: str | None
+    #: The number that stands for 0.
+    zero_point: int = ZERO_POINT
+
+
+class ZeroPoints:
+    """The zero points of rows [*, width] of a graph, where the value `like` has the shape [*].
+
+    All layers with inputs of the same leading dimensions share one tensor for each zero point.
+    """
+
+    def __init__(self, builder: GraphBuilder, like: str) -> None:
+        self._builder = builder
+        self._shape = builder.op.Concat(builder.op.Shape(like), builder.int64(1), axis=0)
+        self._tensors: dict[int, str] = {}
+
+    def add(self, zero_point: int) -> str:
+        """Return the tensor of a zero point, uint8 [*, 1]."""
+        if zero_point not in self._tensors:
+            value = self._builder.constant(zero_point, np.uint8)
+            self._tensors[zero_point] = self._builder.op.Expand(value, self._shape)
+        return self._tensors[zero_point]
 
 
 def linear(
@@ -60,15 +85,19 @@ def linear(
     weight: Floats,
     *,
     name: str,
-    channels: Channels | None = None,
-    zeros: str | None = None,
+    outliers: int = 0,
+    zeros: ZeroPoints | None = None,
+    lowest: float | None = None,
 ) -> str:
     """Multiply float32 [..., in] by a weight float32 [out, in] into float32 [..., out].
 
-    There is no bias: the fused operators that follow add it. The input `channels` are multiplied in
-    float32 for every precision. Callers may share `zeros`; see `zero_points`.
+    There is no bias: the fused operators that follow add it. The last inputs, as many as
+    `outliers`, are multiplied in float32 for every precision. Callers may share `zeros`; see
+    `ZeroPoints`, and `quantize` for `lowest`.
     """
-    return linear_by_group(builder, value, {name: weight}, None, channels=channels, zeros=zeros)
+    return linear_by_group(
+        builder, value, {name: weight}, None, outliers=outliers, zeros=zeros, lowest=lowest
+    )
 
 
 def linear_by_group(
@@ -77,8 +106,9 @@ def linear_by_group(
     weights: Mapping[str, Floats],
     sizes: str | None,
     *,
-    channels: Channels | None = None,
-    zeros: str | None = None,
+    outliers: int = 0,
+    zeros: ZeroPoints | None = None,
+    lowest: float | None = None,
 ) -> str:
     """Multiply groups of rows, each by its own weight; see `linear`.
 
@@ -95,18 +125,17 @@ def linear_by_group(
         return builder.op.Concat(*products, axis=0)
 
     exact, width = None, next(iter(weights.values())).shape[1]
-    if builder.quantizes and channels is not None:
-        unmasked = np.ones(width, np.float32)
-        unmasked[channels] = 0
+    if builder.quantizes and outliers:
+        width -= outliers
+        value, strong = builder.split(value, [width, outliers])
         exact = multiply(
-            builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
+            strong,
             lambda rows, name, weight: builder.op.MatMul(
-                rows, builder.weight(f"{name}.outliers", weight[:, channels].T)
+                rows, builder.weight(f"{name}.outliers", weight[:, width:].T)
             ),
         )
-        value = builder.op.Mul(value, builder.constant(unmasked, np.float32))
-        weights = {name: weight * unmasked for name, weight in weights.items()}
-    rows = quantize(builder, value, width=width, zeros=zeros)
+        weights = {name: weight[:, :width] for name, weight in weights.items()}
+    rows = quantize(builder, value, width=width, zeros=zeros, lowest=lowest)
     product = multiply(
         rows.values,
         lambda values, name, weight: matmul(
@@ -117,20 +146,37 @@ def linear_by_group(
     return product if exact is None else builder.op.Add(product, exact)
 
 
-def quantize(builder: GraphBuilder, value: str, *, width: int, zeros: str | None = None) -> Rows:
-    """Quantize float32 [..., width] to uint8 with a scale per row; see `zero_points` for `zeros`.
+def quantize(
+    builder: GraphBuilder,
+    value: str,
+    *,
+    width: int,
+    zeros: ZeroPoints | None = None,
+    lowest: float | None = None,
+) -> Rows:
+    """Quantize float32 [..., width] to uint8 with a scale per row.
 
-    In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
+    Callers may share `zeros`. No component is below `lowest`, a small negative number, if that is
+    given. In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
     """
     if not builder.quantizes:
         return Rows(value, None)
-    largest = builder.op.ReduceMax(builder.op.Abs(value), builder.int64(-1), keepdims=1)
-    # A row of zeros has a scale of zero, so `dequantize` returns zeros whatever the values are.
-    scale = builder.op.Mul(largest, builder.constant(1 / INT8_MAX, np.float32))
-    if zeros is None:
-        zeros = _zeros_of_shape(builder, builder.op.Shape(scale))
+    op, row = builder.op, builder.int64(-1)
+    if lowest is None:
+        zero_point = ZERO_POINT
+        largest = op.ReduceMax(op.Abs(value), row, keepdims=1)
+        # A row of zeros has a scale of zero, so `dequantize` returns zeros whatever the values are.
+        scale = op.Mul(largest, builder.constant(1 / INT8_MAX, np.float32))
+    else:
+        zero_point = LOW_ZERO_POINT
+        largest = op.ReduceMax(value, row, keepdims=1)
+        scale = op.Mul(largest, builder.constant(1 / (UINT8_MAX - zero_point), np.float32))
+        # So that the lowest value is a number from 0 on.
+        scale = op.Max(scale, builder.constant(-lowest / zero_point, np.float32))
+    points = (zeros or ZeroPoints(builder, op.Squeeze(scale, row))).add(zero_point)
     # One block per row: the operator has no other way to give each row of a batch its own scale.
-    return Rows(builder.op.QuantizeLinear(value, scale, zeros, axis=-1, block_size=width), scale)
+    quantized = op.QuantizeLinear(value, scale, points, axis=-1, block_size=width)
+    return Rows(quantized, scale, zero_point)
 
 
 def matmul(builder: GraphBuilder, rows: Rows, weight: Floats, *, name: str) -> str:
@@ -146,7 +192,7 @@ def matmul(builder: GraphBuilder, rows: Rows, weight: Floats, *, name: str) -> s
         builder.weight(name, quantized.T),
         builder.constant(1, np.float32),
         builder.weight(f"{name}.scale", scales),
-        builder.constant(ZERO_POINT, np.uint8),
+        builder.constant(rows.zero_point, np.uint8),
     ]
     return builder.microsoft.MatMulIntegerToFloat(*inputs)
 
@@ -162,37 +208,31 @@ def dequantize(builder: GraphBuilder, value: str, *rows: Rows) -> str:
     return builder.op.Mul(value, scale)
 
 
-def zero_points(builder: GraphBuilder, like: str) -> str | None:
-    """Return the zero points of rows [*, width], where `like` has the shape [*].
-
-    All layers with inputs of the same leading dimensions share one tensor; None in fp32.
-    """
-    if not builder.int8:
-        return None
-    shape = builder.op.Concat(builder.op.Shape(like), builder.int64(1), axis=0)
-    return _zeros_of_shape(builder, shape)
-
-
 def embedding(
-    builder: GraphBuilder, ids: str, table: Floats, *, name: str, scale: float = 1.0
+    builder: GraphBuilder,
+    ids: str,
+    table: Floats,
+    *,
+    name: str,
+    scale: float = 1.0,
+    order: Channels | None = None,
 ) -> str:
     """Look up ids [batch, tokens] in a table float32 [vocabulary, width], times `scale`.
 
-    In int8 each row of the table has its own scale; only the requested rows are read.
+    In int8 each row of the table has its own scale, only the requested rows are read, and their
+    components are in `order`, if that is given.
     """
     factor = np.float32(scale)
     if not builder.int8:
         return builder.op.Gather(builder.weight(name, table * factor, by_row=True), ids)
     quantized, scales = quantize_rows(table)
+    if order is not None:
+        quantized = quantized[:, order]
     rows = builder.op.Gather(builder.weight(name, quantized, by_row=True), ids)
     factors = builder.weight(f"{name}.scale", (scales * factor)[:, None], by_row=True)
     return builder.op.Mul(
         builder.op.Cast(rows, to=TensorProto.FLOAT), builder.op.Gather(factors, ids)
     )
-
-
-def _zeros_of_shape(builder: GraphBuilder, shape: str) -> str:
-    return builder.op.Expand(builder.constant(ZERO_POINT, np.uint8), shape)
 
 
 def quantize_rows(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -208,6 +248,18 @@ def quantize_rows(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     return quantized, scales
 
 
+def centered(weight: Floats, outliers: int) -> Floats:
+    """Return a weight [out, in] with the same products of rows that have the sum 0.
+
+    For each output a number is taken from all of its weights, so that the largest and the smallest
+    are equally far from 0, which makes the scale as small as it can be. The last inputs, as many as
+    `outliers`, have no part in the scale.
+    """
+    scaled = weight[:, : weight.shape[1] - outliers]
+    middle: Floats = (scaled.max(axis=1, keepdims=True) + scaled.min(axis=1, keepdims=True)) / 2
+    return weight - middle
+
+
 def amplified_channels(gains: Iterable[Floats]) -> Channels:
     """Return the channels of the residual stream that normalizations amplify most, in order.
 
@@ -216,6 +268,11 @@ def amplified_channels(gains: Iterable[Floats]) -> Channels:
     """
     strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
     return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))
+
+
+def strong_last(strong: Channels, width: int) -> Channels:
+    """Return an order of all channels in which the strong ones are the last."""
+    return np.concatenate([np.setdiff1d(np.arange(width), strong), strong])
 
 
 def strong_inputs(weight: Floats) -> Channels:

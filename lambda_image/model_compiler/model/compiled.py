@@ -107,8 +107,7 @@ class CompiledModel(OwnModel):
             builder.op.Min(SEGMENT_INPUTS[1], builder.constant(1, np.int64), output=INPUTS[1])
         if isinstance(self.head, Head):
             hidden = self.architecture.build(builder, encoder)
-            project = self.architecture.project
-            self.head.add(builder, hidden, modules, output=OUTPUT, project=project)
+            self.head.add(builder, hidden, modules, output=OUTPUT)
         else:
             taken = self.head.take(encoder)
             hidden = self.architecture.build(builder, encoder)

@@ -23,7 +23,7 @@ from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
 from model_compiler.graph.architectures.llama import LlamaConfig
 from model_compiler.graph.architectures.modernbert import read_modernbert_head
-from model_compiler.graph.bases.encoder import activate
+from model_compiler.graph.bases.encoder import Hidden, activate
 from model_compiler.graph.bases.family import has_own_code
 from model_compiler.graph.bases.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
@@ -108,7 +108,7 @@ class ScoreHead(TakenHead):
         return taken
 
     def add(
-        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+        self, builder: GraphBuilder, hidden: Hidden, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, the logits [batch, labels]."""
         op, value = builder.op, self.pooling.add(builder, hidden)

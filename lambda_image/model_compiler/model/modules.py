@@ -18,16 +18,9 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import StoredTensor, Weights
+from model_compiler.graph.bases.encoder import Hidden
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, linear
-
-#: A layer that is applied to vectors of tokens or of texts.
-Project = Callable[[GraphBuilder, str], str]
-
-
-def _unchanged(builder: GraphBuilder, value: str) -> str:  # noqa: ARG001 - as the others
-    return value
-
 
 #: The mask of all tokens of a text.
 ALL = "attention_mask"
@@ -72,19 +65,19 @@ class Pooling:
         """Return the number of dimensions of the pooled vector."""
         return hidden_size * len(self.modes)
 
-    def add(self, builder: GraphBuilder, hidden: str, project: Project = _unchanged) -> str:
-        """Pool float32 [batch, tokens, width] under a mask into [batch, dimensions].
+    def add(self, builder: GraphBuilder, hidden: Hidden) -> str:
+        """Pool the tokens under a mask into float32 [batch, dimensions].
 
-        A linear mode pools first, so that the encoder projects one row instead of each token's.
+        Where it is possible, `Hidden.finish` follows.
         """
         mask = ALL
         if not self.include_prompt:
             same = builder.op.Equal(SEGMENTS, builder.constant(1, np.int64))
             mask = builder.op.Cast(same, to=TensorProto.INT64)
         pooled = [
-            _max(builder, project(builder, hidden), mask)
-            if mode == "max"
-            else project(builder, _POOLINGS[mode](builder, hidden, mask))
+            hidden.finish(_POOLINGS[mode](builder, hidden.value, mask))
+            if mode in _MEANS
+            else _POOLINGS[mode](builder, hidden.complete(), mask)
             for mode in self.modes
         ]
         return pooled[0] if len(pooled) == 1 else builder.op.Concat(*pooled, axis=-1)
@@ -185,20 +178,13 @@ class Head:
     scores: bool = False
 
     def add(
-        self,
-        builder: GraphBuilder,
-        hidden: str,
-        opened: Sequence[Weights],
-        *,
-        output: str,
-        project: Project = _unchanged,
+        self, builder: GraphBuilder, hidden: Hidden, opened: Sequence[Weights], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, with length 1 if it is an embedding.
 
-        `opened` are the weights of the modules, and `project` is the encoder's
-        `Architecture.project`.
+        `opened` are the weights of the modules.
         """
-        value = self.pooling.add(builder, hidden, project) if self.pooling else hidden
+        value = self.pooling.add(builder, hidden) if self.pooling else hidden.complete()
         before: Floats | None = None
         for number, (module, weights) in enumerate(zip(self.modules, opened, strict=True)):
             after = next(iter(self.modules[number + 1 :]), None)
@@ -233,7 +219,7 @@ class TakenHead(ABC):
 
     @abstractmethod
     def add(
-        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+        self, builder: GraphBuilder, hidden: Hidden, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output."""
 
@@ -416,3 +402,5 @@ _POOLINGS: dict[str, Callable[[GraphBuilder, str, str], str]] = {
     "weightedmean": _weighted_mean,
     "lasttoken": _last_token,
 }
+#: Those with shares of tokens that have the sum 1.
+_MEANS = frozenset({"cls", "mean", "weightedmean", "lasttoken"})

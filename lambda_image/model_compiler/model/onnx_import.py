@@ -29,6 +29,7 @@ from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import SourceError
 from model_compiler.files.export_weights import external_file
 from model_compiler.files.weights import Weights
+from model_compiler.graph.bases.encoder import Hidden
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, CompilerModel, Graph
 from model_compiler.model.modules import Head, normalize
@@ -273,7 +274,7 @@ class ImportedModel(CompilerModel):
             tokens: list[str | int] = ["batch", "tokens", self.width]
             builder.input(value, dtype=np.float32, shape=tokens if self.head.pooling else pooled)
             opened = [Weights(module.folder) for module in self.head.modules]
-            self.head.add(builder, value, opened, output=OUTPUT)
+            self.head.add(builder, Hidden(value), opened, output=OUTPUT)
         else:
             builder.input(value, dtype=np.float32, shape=pooled)
             normalize(builder, value, output="length_1")

@@ -26,7 +26,7 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.modernbert import read_modernbert_head
-from model_compiler.graph.bases.encoder import activate
+from model_compiler.graph.bases.encoder import Hidden, activate
 from model_compiler.graph.bases.family import has_own_code
 from model_compiler.graph.bases.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
@@ -172,14 +172,14 @@ class SpladeHead(TakenHead):
         return taken
 
     def add(
-        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+        self, builder: GraphBuilder, hidden: Hidden, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, the weights [batch, vocabulary].
 
         Dense and normalization stay in float32; the matrix to the logits has the precision.
         """
         op = builder.op
-        value = op.MatMul(hidden, builder.weight("head.dense", taken["dense"].T))
+        value = op.MatMul(hidden.complete(), builder.weight("head.dense", taken["dense"].T))
         value = op.Add(value, builder.weight("head.dense.bias", taken["dense.bias"]))
         value = op.LayerNormalization(
             activate(builder, value, self.activation),
@@ -242,11 +242,11 @@ class LexicalHead(TakenHead):
         }
 
     def add(
-        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+        self, builder: GraphBuilder, hidden: Hidden, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, the weights [batch, vocabulary]."""
         op, axis, (ids, mask) = builder.op, builder.int64(-1), INPUTS
-        logits = op.MatMul(hidden, builder.weight("head.linear", taken["weight"].T))
+        logits = op.MatMul(hidden.complete(), builder.weight("head.linear", taken["weight"].T))
         logits = op.Add(logits, builder.weight("head.linear.bias", taken["bias"]))
         special = builder.constant(self.special, np.int64)
         special = op.Cast(op.Equal(op.Unsqueeze(ids, axis), special), to=TensorProto.FLOAT)

@@ -15,8 +15,7 @@ from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
-from model_compiler.graph.architectures import bert
-from model_compiler.graph.bases import encoder
+from model_compiler.graph.bases import encoder, post_norm
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import CatalogGolden
@@ -218,7 +217,7 @@ def test_bad_layers_are_kept_in_float32(
 
 def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
     """If float32 layers do not help, nothing is written and the error suggests fp32."""
-    monkeypatch.setattr(bert, "embedding", coarse_embedding)
+    monkeypatch.setattr(post_norm, "embedding", coarse_embedding)
     with pytest.raises(FidelityError) as refused:
         compile_folder(tiny_folder, tmp_path / "out")
     message = str(refused.value)

@@ -23,9 +23,14 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relative_bias
 from model_compiler.graph.bases.encoder import read_activation
 from model_compiler.graph.bases.family import Family, size_of_heads
-from model_compiler.graph.bases.post_norm import EncoderNames, PostNormConfig, PostNormEncoder
+from model_compiler.graph.bases.post_norm import (
+    EncoderNames,
+    Normalized,
+    PostNormConfig,
+    PostNormEncoder,
+)
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Floats, embedding
+from model_compiler.graph.quantization import Floats
 
 _BERT = EncoderNames(
     models=("bert.",),
@@ -227,10 +232,10 @@ LONG = 1024
 
 
 class _Encoder(PostNormEncoder[BertConfig]):
-    def _start(self) -> str:
+    def _start(self) -> Normalized:
         config = self._config
         table = self._table("word", config.vocabulary_size)
-        words = embedding(self._builder, "input_ids", table, name="words")
+        words = self._embedded(table)
         # Rows up to the padding token's are unused.
         unused = 0 if config.padding_id is None else config.padding_id + 1
         positions = self._table("position", unused + config.max_positions)
@@ -242,27 +247,31 @@ class _Encoder(PostNormEncoder[BertConfig]):
                 vectors = self._table(name, rows)
                 positions = positions + vectors[0]
                 types = vectors if name == "token_type" and config.pair_types else types
+        if (order := self._order_of(self._names.embedding_norm)) is not None:
+            positions = positions[:, order]
         if config.padding_id is None:
             added = _counted_from_0(self._builder, positions)
         else:
             added = _counted_from_padding(self._builder, positions, config.padding_id)
         if types is not None:
             added = self._builder.op.Add(added, self._added_by_type(types))
-        hidden = self._normalized_sum(words, added, self._names.embedding_norm)
+        total = self._builder.op.Add(words, added)
+        hidden = self._normalize(total, self._names.embedding_norm)
         self._relative = [self._relative_bias()] if config.relative else []
         self._full = None
         if config.max_positions > LONG and not config.relative:
             heads, size = config.heads, config.hidden_size // config.heads
             self._full = FullAttention.with_mask(self._builder, heads=heads, head_size=size)
         else:
-            # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
-            self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
+            self._mask = self._attention_mask()
         return hidden
 
     def _added_by_type(self, table: Floats) -> str:
         """Add what a token's type adds to that of the type 0, float32 [batch, tokens, width]."""
         # In the input, padding is 0, a token of the type 0 is 1, and one of the type 1 is 2.
         rows = np.stack([np.zeros_like(table[0])] * 2 + [table[1] - table[0]])
+        if (order := self._order_of(self._names.embedding_norm)) is not None:
+            rows = rows[:, order]
         return self._builder.op.Gather(self._builder.weight("types", rows), "segments")
 
     def _table(self, kind: str, rows: int) -> Floats:
@@ -272,16 +281,33 @@ class _Encoder(PostNormEncoder[BertConfig]):
         table = self._take("encoder.relative_attention_bias.weight", BUCKETS, self._config.heads)
         return relative_bias(self._builder, table, self._config.max_positions)
 
-    def _attended(self, projected: str, layer: str) -> str:
-        builder, sizes = self._builder, [self._config.hidden_size] * 3
+    def _attention_mask(self) -> str:
+        op, int64 = self._builder.op, self._builder.int64
+        if self._relative:
+            # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
+            return op.Cast("attention_mask", to=TensorProto.INT32)
+        # Whether a query of a text attends to a key, bool [batch, 1, tokens, tokens].
+        shape = op.Shape("attention_mask")
+        batch, tokens = self._builder.op.Gather(shape, int64(0)), op.Gather(shape, int64(1))
+        keys = op.Unsqueeze(op.Cast("attention_mask", to=TensorProto.BOOL), int64(1, 2))
+        return op.Expand(keys, op.Concat(batch, int64(1), tokens, tokens, axis=0))
+
+    def _attended(self, projected: str, layer: str, biases: tuple[Floats, Floats] | None) -> str:
+        builder, heads = self._builder, self._config.heads
+        tensors = builder.split(projected, [self._config.hidden_size] * 3)
+        # A key's bias adds the same to all scores of a query, which the softmax takes away.
+        query, key, value = self._with_biases(tensors, layer, (biases or ())[:1])
         if self._full:
-            shifted = builder.op.Add(projected, self._projections_bias(layer))
-            return self._full.add(*builder.split(shifted, sizes))
-        return builder.microsoft.MultiHeadAttention(
-            *builder.split(projected, sizes),
-            self._projections_bias(layer),
-            self._mask,
-            *self._relative,
-            num_heads=self._config.heads,
-            mask_filter_value=LOWEST,
-        )
+            return self._full.add(query, key, value)
+        if self._relative:
+            return builder.microsoft.MultiHeadAttention(
+                query,
+                key,
+                value,
+                "",
+                self._mask,
+                *self._relative,
+                num_heads=heads,
+                mask_filter_value=LOWEST,
+            )
+        return builder.attention(query, key, value, self._mask, heads=heads)

@@ -14,7 +14,13 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import bert
 from model_compiler.graph.attention import LOWEST, linear_bias
 from model_compiler.graph.bases.family import has_own_code, size_of_heads
-from model_compiler.graph.bases.post_norm import PostNormConfig, PostNormEncoder, read_numbers
+from model_compiler.graph.bases.post_norm import (
+    Normalized,
+    PostNormConfig,
+    PostNormEncoder,
+    read_numbers,
+)
+from model_compiler.graph.quantization import Floats
 
 NAMES = replace(
     bert.NAMES["bert"], up=("mlp.gated_layers",), gate=0, down="mlp.wo", output_norm="mlp.layernorm"
@@ -63,24 +69,24 @@ FAMILY = replace(bert.FAMILIES["bert"], parse=parse, own_code=True)
 
 
 class _Encoder(PostNormEncoder[PostNormConfig]):
-    def _start(self) -> str:
+    def _start(self) -> Normalized:
         self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
         self._bias_by_distance = linear_bias(self._builder, self._config.heads)
         return self._words_and_types()
 
-    def _attended(self, projected: str, layer: str) -> str:
-        builder, bias = self._builder, self._projections_bias(layer)
+    def _attended(self, projected: str, layer: str, biases: tuple[Floats, Floats] | None) -> str:
+        builder, size = self._builder, self._config.hidden_size
         normalized = "qk" if self._names is QK_NAMES else ""
-        if normalized:
-            projected, bias = builder.op.Add(projected, bias), ""
-        tensors = builder.split(projected, [self._config.hidden_size] * 3)
+        # Without this, a key's bias adds the same to all scores of a query.
+        added = (biases or ())[: 2 if normalized else 1]
+        tensors = self._with_biases(builder.split(projected, [size] * 3), layer, added)
         for index, name in enumerate(normalized):  # those of all heads together
-            tensors[index] = self._normalize(
-                tensors[index], f"{layer}attention.self.layer_norm_{name}"
-            )
+            norm = f"{layer}attention.self.layer_norm_{name}"
+            gain, shift = (self._take(f"{norm}.{end}", size) for end in ("weight", "bias"))
+            tensors[index] = self._layer_norm(tensors[index], norm, gain, shift)
         return builder.microsoft.MultiHeadAttention(
             *tensors,
-            bias,
+            "",
             self._mask,
             self._bias_by_distance,
             num_heads=self._config.heads,

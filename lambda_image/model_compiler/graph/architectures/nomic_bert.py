@@ -20,11 +20,12 @@ from model_compiler.graph.bases.encoder import activate
 from model_compiler.graph.bases.family import Family, rope_base, size_of_heads
 from model_compiler.graph.bases.post_norm import (
     ROTARY_NAMES,
+    Normalized,
     RotaryConfig,
     RotaryEncoder,
     read_numbers,
 )
-from model_compiler.graph.quantization import Channels, Floats, linear_by_group, strong_inputs
+from model_compiler.graph.quantization import Floats, linear_by_group, strong_inputs, strong_last
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -91,19 +92,16 @@ class _Routing:
     normalized: bool
 
 
-def _strong_first(up: Floats, down: Floats) -> tuple[Channels, Floats, Floats]:
-    """Sort the neurons of each expert so that those with large outgoing weights are the first.
+def _strong_last(up: Floats, down: Floats) -> tuple[int, Floats, Floats]:
+    """Sort the neurons of each expert so that those with large outgoing weights are the last.
 
-    Returns the channels of these, which are the same in all experts then, and both weights.
+    Returns their number, and both weights.
     """
-    orders = []
-    for weight in down:
-        strong = strong_inputs(weight.T)
-        weak = np.setdiff1d(np.arange(len(weight)), strong)
-        orders.append(np.concatenate([strong, weak]))
+    strong = [strong_inputs(weight.T) for weight in down]
+    orders = [strong_last(channels, down.shape[1]) for channels in strong]
     order = np.array(orders)[:, :, None]
     return (
-        np.arange(len(strong)),
+        len(strong[0]),
         np.take_along_axis(up, order, axis=1),
         np.take_along_axis(down, order, axis=1),
     )
@@ -136,7 +134,7 @@ class NomicBertConfig(RotaryConfig):
 
 
 class _Encoder(RotaryEncoder[NomicBertConfig]):
-    def _feed_forward(self, hidden: str, layer: str) -> tuple[str, Floats | None]:
+    def _feed_forward(self, hidden: Normalized, layer: str) -> tuple[str, Floats | None]:
         config, routing = self._config, self._config.routing
         if layer not in map(self._layer_prefix, config.mixtures):
             return super()._feed_forward(hidden, layer)
@@ -148,7 +146,8 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
             for layer_name in ("w1", "w2")
         )
         router = self._take(f"{name}router.layer.weight", routing.experts, width)
-        result = self._mixture(hidden, name, router, up, down)
+        up, down, router = (weight[..., self._order] for weight in (up, down, router))
+        result = self._mixture(self._complete(hidden), name, router, up, down)
         return result, self._take(f"{name}experts.bias", width)
 
     def _mixture(self, hidden: str, name: str, router: Floats, up: Floats, down: Floats) -> str:
@@ -161,8 +160,8 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
 
         From float32 [batch, tokens, width] to the same shape, without the layer's bias. The router,
         [experts, width], is in float32 for every precision. The experts' weights to their wide side
-        and from it are [experts, wide, width]. The amplified channels of `hidden` are multiplied in
-        float32.
+        and from it are [experts, wide, width]. The last channels of `hidden`, which are amplified,
+        are multiplied in float32.
         """
         builder, op, routing = self._builder, self._builder.op, self._config.routing
         chosen, width = routing.chosen, self._config.hidden_size
@@ -186,12 +185,12 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
         slot_of_choice = op.ScatterElements(order, order, slots, axis=0)
         rows = op.Gather(tokens, op.Div(order, builder.constant(chosen, np.int64)), axis=0)
 
-        strong, up, down = _strong_first(up, down)
+        strong, up, down = _strong_last(up, down)
         ups = {f"{name}up.{number}": weight for number, weight in enumerate(up)}
-        widened = linear_by_group(builder, rows, ups, sizes, channels=self._amplified)
+        widened = linear_by_group(builder, rows, ups, sizes, outliers=self._outliers)
         widened = activate(builder, widened, self._config.activation)
         downs = {f"{name}down.{number}": weight.T for number, weight in enumerate(down)}
-        narrowed = linear_by_group(builder, widened, downs, sizes, channels=strong)
+        narrowed = linear_by_group(builder, widened, downs, sizes, outliers=strong)
 
         results = op.Reshape(
             op.Gather(narrowed, slot_of_choice, axis=0), builder.int64(-1, chosen, width)

@@ -4,7 +4,7 @@ import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from model_compiler.files.config import NONE, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import whole_blocks
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
-from model_compiler.graph.quantization import Channels, Floats, Rows, linear, quantize, zero_points
+from model_compiler.graph.quantization import Floats, Rows, ZeroPoints, linear, quantize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +37,26 @@ class Architecture:
     #: family that has them from the start.
     projection: str = ""
 
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> "Hidden":
         """Add the encoder to a graph that has the inputs `input_ids` and `attention_mask`.
 
-        Both are int64 [batch, tokens]. Returns the name of the last hidden state, float32
-        [batch, tokens, hidden_size].
+        Both are int64 [batch, tokens].
         """
-        return self.encoder(self, builder, weights).build()
+        encoder = self.encoder(self, builder, weights)
+        return Hidden(encoder.build(), encoder.finish)
 
-    def project(self, builder: GraphBuilder, value: str) -> str:
-        """Add the layer at the end, in float32; it is the same before and after a linear pooling.
 
-        Takes float32 [..., width of `build`] to [..., hidden_size].
-        """
-        return builder.op.MatMul(value, self.projection) if self.projection else value
+class Hidden(NamedTuple):
+    """The last hidden state of an encoder, float32 [batch, tokens, width of the layers]."""
+
+    value: str
+    #: Takes it, or its mean over tokens with shares of the sum 1, to float32 [..., hidden_size]:
+    #: what one row for each text costs less.
+    finish: Callable[[str], str] = str
+
+    def complete(self) -> str:
+        """Return the hidden state of all tokens, float32 [batch, tokens, hidden_size]."""
+        return self.finish(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +117,15 @@ class Encoder(ABC, Generic[Config]):
 
     @final
     def build(self) -> str:
-        """Add the encoder, and check that no tensor is left; see `Architecture.build`."""
+        """Add the encoder, and check that no tensor is left; returns the last hidden state."""
         hidden = self._hidden_state()
         self._check_all_used()
         return hidden
+
+    def finish(self, value: str) -> str:
+        """Add the rest for vectors of tokens, or of texts: see `Hidden.finish`."""
+        projection = self._config.projection
+        return self._builder.op.MatMul(value, projection) if projection else value
 
     @abstractmethod
     def _hidden_state(self) -> str:
@@ -122,15 +133,29 @@ class Encoder(ABC, Generic[Config]):
 
     def _begin(self, ids: str) -> None:
         """Add what all int8 products need; `ids` is int64 [batch, tokens]."""
-        self._zeros = zero_points(self._builder, ids)
+        self._zeros = ZeroPoints(self._builder, ids) if self._builder.int8 else None
 
     def _quantized(self, value: str, width: int) -> Rows:
         return quantize(self._builder, value, width=width, zeros=self._zeros)
 
     def _linear_with_outliers(
-        self, value: str, weight: Floats, name: str, channels: Channels | None = None
+        self,
+        value: str,
+        weight: Floats,
+        name: str,
+        outliers: int = 0,
+        *,
+        lowest: float | None = None,
     ) -> str:
-        return linear(self._builder, value, weight, name=name, channels=channels, zeros=self._zeros)
+        return linear(
+            self._builder,
+            value,
+            weight,
+            name=name,
+            outliers=outliers,
+            zeros=self._zeros,
+            lowest=lowest,
+        )
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:
         return self._builder.root_mean_square_norm(value, gain, epsilon=self._config.norm_epsilon)

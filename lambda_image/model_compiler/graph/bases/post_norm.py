@@ -5,9 +5,9 @@ rotary positions, as in Nomic BERT and GTE, these are here too.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,15 @@ from model_compiler.graph.bases.encoder import (
     rotary_tables,
 )
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Floats, amplified_channels, embedding, strong_inputs
+from model_compiler.graph.quantization import (
+    Channels,
+    Floats,
+    amplified_channels,
+    centered,
+    embedding,
+    strong_inputs,
+    strong_last,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +120,39 @@ def read_numbers(
 Config = TypeVar("Config", bound=PostNormConfig)
 
 
+class Normalized(NamedTuple):
+    """Rows after a normalization, float32 [batch, tokens, hidden_size], before gain and shift.
+
+    Both are part of the weights of the layers that follow. Without them, the rows are complete.
+    """
+
+    value: str
+    #: Name of the normalization.
+    norm: str = ""
+    #: Float32 [hidden_size], as the shift.
+    gain: Floats | None = None
+    shift: Floats | None = None
+
+
+#: The activations that are close to GELU. In int8, the one with a tangent is taken for all: it
+#: differs by up to 5e-4 and needs half the instructions.
+GELU = frozenset({"gelu", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh"})
+FAST_GELU = "gelu_fast"
+#: A number below all that they return.
+LOWEST_GELU = -0.17005
+
+
+def _shifted(bias: Floats, weight: Floats, shift: Floats) -> Floats:
+    """Return the bias of a layer whose input has a shift that is left out."""
+    return (bias + weight.astype(np.float64) @ shift.astype(np.float64)).astype(np.float32)
+
+
 class PostNormEncoder(Encoder[Config]):
-    """Builds the graph of one encoder."""
+    """Builds the graph of one encoder.
+
+    In int8, the channels of the residual stream are in another order: those that `linear`
+    multiplies in float32 are the last, so that no layer gathers them.
+    """
 
     first_weight = "embeddings.word_embeddings.weight"
     harmless: ClassVar[Mapping[str, str]] = {
@@ -132,8 +171,15 @@ class PostNormEncoder(Encoder[Config]):
         self._gains = {name: self._take_gain(name) for name in self._norms()}
         # The residual stream begins after the layer that widens the embeddings.
         before = {self._names.embedding_norm} if self._names.widening else set()
-        self._amplified = amplified_channels(
+        amplified = amplified_channels(
             gain for name, gain in self._gains.items() if name not in before
+        )
+        self._outliers = len(amplified)
+        #: The order of the residual stream's channels.
+        self._order = (
+            strong_last(amplified, config.hidden_size)
+            if builder.int8
+            else np.arange(config.hidden_size)
         )
 
     @property
@@ -147,38 +193,55 @@ class PostNormEncoder(Encoder[Config]):
         return self._names.heads
 
     @abstractmethod
-    def _start(self) -> str:
-        """Add the embeddings, and what `_attended` needs.
-
-        Returns the hidden state before the first layer, float32 [batch, tokens, hidden_size].
-        """
+    def _start(self) -> Normalized:
+        """Add the embeddings, and what `_attended` needs; return the rows for the first layer."""
 
     @abstractmethod
-    def _attended(self, projected: str, layer: str) -> str:
+    def _attended(self, projected: str, layer: str, biases: tuple[Floats, Floats] | None) -> str:
         """Attend from float32 [batch, tokens, 3 * hidden_size] to [batch, tokens, hidden_size].
 
-        Queries, keys and values are side by side, without their bias; `layer` is the prefix of the
-        layer's weights.
+        Queries, keys and values are side by side. The biases are those of queries and keys, float32
+        [hidden_size], which are not added yet; `layer` is the prefix of the layer's weights.
         """
+
+    @property
+    def _folds(self) -> bool:
+        """Whether gains and shifts become part of weights.
+
+        All layers that follow have a bias then, and weights of their own: layers that share theirs
+        follow different normalizations.
+        """
+        config = self._config
+        return config.biases and self._names.gate is None and not config.groups
 
     def _hidden_state(self) -> str:
         self._begin("input_ids")
+        tokens = self._builder.op.Gather(self._builder.op.Shape("input_ids"), self._int64(1))
+        #: Gains and shifts of InstanceNormalization, which change nothing: float32 [tokens].
+        self._neutral = tuple(
+            self._builder.op.Expand(self._builder.constant(number, np.float32), tokens)
+            for number in (1, 0)
+        )
         hidden = self._start()
-        if widening := self._names.widening:
-            weight = self._take(
-                f"{widening}.weight", self._config.hidden_size, self._config.embedding_size
-            )
-            hidden = self._linear_with_outliers(hidden, weight, widening)
-            bias = self._take(f"{widening}.bias", self._config.hidden_size)
-            hidden = self._builder.op.Add(hidden, self._builder.weight(f"{widening}.bias", bias))
+        if self._names.widening:
+            hidden = self._wider(hidden)
         last_layer = self._config.layers - 1
         for layer in range(self._config.layers):
             only = layer == last_layer and self._config.first_only
-            output = self._layer(self._layer_prefix(layer), hidden, first_only=only)
-            hidden = self._builder.end_layer(output)
-        return hidden
+            hidden = self._layer(self._layer_prefix(layer), hidden, first_only=only)
+            self._builder.end_layer(hidden.value)
+        self._last = hidden
+        return hidden.value
 
-    def _words_and_types(self) -> str:
+    def finish(self, value: str) -> str:
+        """Apply the last gain and shift, and put the channels in their own order."""
+        value = self._complete(self._last._replace(value=value))
+        if not self._builder.int8:
+            return value
+        natural = self._builder.constant(np.argsort(self._order), np.int64)
+        return self._builder.op.Gather(value, natural, axis=-1)
+
+    def _words_and_types(self) -> Normalized:
         """Add the embeddings of a family without a table of positions."""
         config, name, size = self._config, "embeddings.", self._config.hidden_size
         words = self._take(f"{name}word_embeddings.weight", config.vocabulary_size, size)
@@ -186,8 +249,23 @@ class PostNormEncoder(Encoder[Config]):
             # Every token of a single text has type 0.
             types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
             words = words + types[0]
-        embedded = embedding(self._builder, "input_ids", words, name="words")
-        return self._normalize(embedded, self._names.embedding_norm)
+        return self._normalize(self._embedded(words), self._names.embedding_norm)
+
+    def _embedded(self, table: Floats) -> str:
+        """Look up the words, float32 [batch, tokens, embedding_size]."""
+        order = self._order_of(self._names.embedding_norm)
+        return embedding(self._builder, "input_ids", table, name="words", order=order)
+
+    def _wider(self, hidden: Normalized) -> Normalized:
+        """Take the embeddings to the width of the layers."""
+        name, size = self._names.widening, self._config.hidden_size
+        weight = self._take(f"{name}.weight", size, self._config.embedding_size)
+        bias = self._take(f"{name}.bias", size)
+        folded, added = self._folded(hidden, weight[self._order], bias[self._order])
+        value = self._linear_with_outliers(hidden.value, folded, name)
+        if added is not None:
+            value = self._builder.op.Add(value, self._builder.weight(f"{name}.bias", added))
+        return Normalized(value)
 
     def _layer_prefix(self, layer: int) -> str:
         """Return the prefix of a layer's weights, which a group of layers may share."""
@@ -196,85 +274,169 @@ class PostNormEncoder(Encoder[Config]):
             int(layer / (self._config.layers / groups)) if groups else layer
         )
 
-    def _layer(self, layer: str, hidden: str, *, first_only: bool) -> str:
+    def _layer(self, layer: str, hidden: Normalized, *, first_only: bool) -> Normalized:
         names, size = self._names, self._config.hidden_size
-        weight = self._joined(layer, names.projections, 3 * size // len(names.projections))
-        projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
-        attended = self._attended(projected, layer)
+        weight, bias = self._joined(layer, names.projections, 3 * size)
+        weight, bias = self._folded(hidden, weight[:, self._order], bias, outliers=self._outliers)
+        projected = self._linear_with_outliers(
+            hidden.value, weight, f"{layer}attention", self._outliers
+        )
+        biases = None if bias is None else (bias[:size], bias[size : 2 * size])
+        attended = self._attended(projected, layer, biases)
         if first_only:
-            attended, hidden = self._first(attended), self._first(hidden)
-            self._zeros = None  # those of all tokens
-        weight = self._take(f"{layer}{names.out}.weight", size, size)
-        attended = self._linear_with_outliers(attended, weight, f"{layer}out")
-        bias = self._bias(f"{layer}{names.out}")
+            attended = self._first(attended)
+            hidden = hidden._replace(value=self._first(hidden.value))
+            # Those of all tokens.
+            self._zeros = None
+            self._neutral = tuple(self._builder.constant([n], np.float32) for n in (1, 0))
+        weight, out_bias = self._joined(layer, (names.out,), size)
+        if bias is not None and out_bias is not None:
+            # Each token's shares of the values have the sum 1.
+            out_bias = _shifted(out_bias, weight, bias[2 * size :])
+        attended = self._linear_with_outliers(attended, weight[self._order], f"{layer}out")
         before = hidden
-        hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}", bias=bias)
+        hidden = self._normalized_sum(
+            attended, hidden, f"{layer}{names.attention_norm}", bias=out_bias
+        )
         if names.second_norm:
-            hidden = self._normalized_sum(hidden, before, f"{layer}{names.second_norm}")
+            hidden = self._normalized_sum(
+                self._complete(hidden), before, f"{layer}{names.second_norm}"
+            )
         result, bias = self._feed_forward(hidden, layer)
         return self._normalized_sum(result, hidden, f"{layer}{names.output_norm}", bias=bias)
 
-    def _feed_forward(self, hidden: str, layer: str) -> tuple[str, Floats | None]:
+    def _feed_forward(self, hidden: Normalized, layer: str) -> tuple[str, Floats | None]:
         """Add the feed-forward layer, and return its result without its last bias, and that."""
-        down, wide = self._names.down, self._config.intermediate_size
-        widened = self._widened(hidden, layer)
-        weight = self._take(f"{layer}{down}.weight", self._config.hidden_size, wide)
-        channels = strong_inputs(weight)
-        narrowed = self._linear_with_outliers(widened, weight, f"{layer}down", channels)
-        return narrowed, self._bias(f"{layer}{down}")
+        names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
+        gated = names.gate is not None
+        up, up_bias = self._joined(layer, names.up, wide * (1 + gated), biases=not gated)
+        down, bias = self._joined(layer, (names.down,), size, inputs=wide)
+        strong = strong_inputs(down)
+        order = strong_last(strong, wide) if self._builder.int8 else np.arange(wide)
+        rows = np.concatenate([order, order + wide]) if gated else order
+        up_bias = None if up_bias is None else up_bias[rows]
+        up, up_bias = self._folded(
+            hidden, up[rows][:, self._order], up_bias, outliers=self._outliers
+        )
+        widened = self._linear_with_outliers(hidden.value, up, f"{layer}up", self._outliers)
+        widened = self._activated(widened, layer, up_bias)
+        is_gelu = not gated and self._config.activation in GELU
+        narrowed = self._linear_with_outliers(
+            widened,
+            down[self._order][:, order],
+            f"{layer}down",
+            len(strong),
+            lowest=LOWEST_GELU if is_gelu else None,
+        )
+        return narrowed, bias
 
     def _first(self, value: str) -> str:
         """Take float32 [batch, tokens, width] to [batch, 1, width]."""
         return self._builder.op.Slice(value, self._int64(0), self._int64(1), self._int64(1))
 
-    def _widened(self, hidden: str, layer: str) -> str:
-        names, wide = self._names, self._config.intermediate_size
-        activation = self._config.activation
-        halves = 1 if names.gate is None else 2
-        weight = self._joined(layer, names.up, halves * wide // len(names.up))
-        widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
+    def _activated(self, widened: str, layer: str, bias: Floats | None) -> str:
+        """Apply the activation, or the gate, to the wide side."""
+        names, builder, activation = self._names, self._builder, self._config.activation
         if names.gate is not None:
-            both = self._builder.split(widened, [wide] * 2)
+            both = builder.split(widened, [self._config.intermediate_size] * 2)
             gate, up = both[names.gate], both[1 - names.gate]
-            return self._builder.op.Mul(activate(self._builder, gate, activation), up)
+            return builder.op.Mul(activate(builder, gate, activation), up)
+        if builder.quantizes and activation in GELU:
+            activation = FAST_GELU
         name = f"{layer}{names.up[0]}.bias"
-        bias = self._builder.weight(name, self._take(name, wide))
-        return activate(self._builder, widened, activation, bias=bias)
+        added = "" if bias is None else builder.weight(name, bias)
+        return activate(builder, widened, activation, bias=added)
 
-    def _joined(self, layer: str, parts: tuple[str, ...], height: int) -> Floats:
-        """Return the weights of linear layers with the same input as one."""
-        size = self._config.hidden_size
-        return np.concatenate([self._take(f"{layer}{name}.weight", height, size) for name in parts])
+    def _folded(
+        self, hidden: Normalized, weight: Floats, bias: Floats | None, *, outliers: int = 0
+    ) -> tuple[Floats, Floats | None]:
+        """Return a weight [out, in] and its bias for rows without their gain and shift.
 
-    def _projections_bias(self, layer: str) -> str:
-        """Add the bias of queries, keys and values, float32 [3 * hidden_size]."""
-        names = self._names.projections
-        size = 3 * self._config.hidden_size // len(names)
-        bias = np.concatenate([self._take(f"{layer}{name}.bias", size) for name in names])
-        return self._builder.weight(f"{layer}attention.bias", bias)
+        The last inputs are `outliers`; see `linear`.
+        """
+        if hidden.gain is None or hidden.shift is None:
+            return weight, bias
+        zero = np.zeros(len(weight), np.float32) if bias is None else bias
+        bias = _shifted(zero, weight, hidden.shift)
+        weight = weight * hidden.gain
+        # The components of a normalized row have the sum 0.
+        return (centered(weight, outliers) if self._builder.quantizes else weight), bias
 
-    def _bias(self, name: str) -> Floats | None:
-        if not self._config.biases:
-            return None
-        return self._take(f"{name}.bias", self._config.hidden_size)
+    def _with_biases(
+        self, tensors: Sequence[str], layer: str, biases: Sequence[Floats] | None
+    ) -> list[str]:
+        """Add biases to the first tensors, one to each."""
+        added = [
+            self._builder.op.Add(tensor, self._builder.weight(f"{layer}bias.{number}", bias))
+            for number, (tensor, bias) in enumerate(zip(tensors, biases or (), strict=False))
+        ]
+        return [*added, *tensors[len(added) :]]
+
+    def _complete(self, hidden: Normalized) -> str:
+        """Apply the gain and the shift."""
+        if hidden.gain is None or hidden.shift is None:
+            return hidden.value
+        op, weight = self._builder.op, self._builder.weight
+        scaled = op.Mul(hidden.value, weight(f"{hidden.norm}.weight", hidden.gain))
+        return op.Add(scaled, weight(f"{hidden.norm}.bias", hidden.shift))
+
+    def _joined(
+        self,
+        layer: str,
+        parts: tuple[str, ...],
+        height: int,
+        *,
+        inputs: int | None = None,
+        biases: bool | None = None,
+    ) -> tuple[Floats, Floats | None]:
+        """Return the weights [height, inputs] of linear layers with the same input as one layer's.
+
+        The inputs are by default the hidden state's. The bias, [height], is None for a family
+        without, or without `biases`.
+        """
+        rows, columns = height // len(parts), inputs or self._config.hidden_size
+        weight = np.concatenate(
+            [self._take(f"{layer}{name}.weight", rows, columns) for name in parts]
+        )
+        if not (self._config.biases if biases is None else biases):
+            return weight, None
+        return weight, np.concatenate([self._take(f"{layer}{name}.bias", rows) for name in parts])
 
     def _normalized_sum(
-        self, value: str, skip: str, name: str, *, bias: Floats | None = None
-    ) -> str:
+        self, value: str, skip: Normalized, name: str, *, bias: Floats | None = None
+    ) -> Normalized:
         """Add a linear layer's bias and what goes around the layer, and normalize each row.
 
         Not with SkipLayerNormalization, ONNX Runtime's operator for the last two: its kernel adds
         up a row one component at a time. For 256 rows of 384 it takes 422 µs and these two nodes
         56, and its error is two to ten times as large.
         """
+        op, weight = self._builder.op, self._builder.weight
         if bias is not None:
-            value = self._builder.op.Add(value, self._builder.weight(f"{name}.dense.bias", bias))
-        return self._normalize(self._builder.op.Add(value, skip), name)
+            bias = bias[self._order]
+        if skip.gain is None or skip.shift is None:
+            if bias is not None:
+                value = op.Add(value, weight(f"{name}.dense.bias", bias))
+            return self._normalize(op.Add(value, skip.value), name)
+        scaled = op.Mul(skip.value, weight(f"{skip.norm}.weight", skip.gain))
+        shift = skip.shift if bias is None else skip.shift + bias
+        return self._normalize(op.Sum(scaled, value, weight(f"{name}.shift", shift)), name)
 
-    def _normalize(self, value: str, name: str) -> str:
-        """Add the normalization of this name; a family with another than LayerNorm overrides it."""
+    def _normalize(self, value: str, name: str) -> Normalized:
+        """Add the normalization of this name."""
         gain = self._gains[name] if name in self._gains else self._take_gain(name)
         shift = self._take(f"{name}.bias", self._width(name))
+        order = self._order_of(name)
+        if order is not None:
+            gain, shift = gain[order], shift[order]
+        epsilon = self._config.norm_epsilon
+        if self._folds:
+            # A kernel that takes a third of LayerNormalization's instructions.
+            value = self._builder.op.InstanceNormalization(value, *self._neutral, epsilon=epsilon)
+            return Normalized(value, name, gain, shift)
+        return Normalized(self._layer_norm(value, name, gain, shift))
+
+    def _layer_norm(self, value: str, name: str, gain: Floats, shift: Floats) -> str:
         return self._builder.op.LayerNormalization(
             value,
             self._builder.weight(f"{name}.weight", gain),
@@ -282,6 +444,11 @@ class PostNormEncoder(Encoder[Config]):
             axis=-1,
             epsilon=self._config.norm_epsilon,
         )
+
+    def _order_of(self, norm: str) -> Channels | None:
+        """Return the order of the channels that a normalization has; None for their own."""
+        before = self._names.widening and norm == self._names.embedding_norm
+        return self._order if self._builder.int8 and not before else None
 
     def _norms(self) -> Iterator[str]:
         yield self._names.embedding_norm
@@ -331,7 +498,7 @@ class RotaryEncoder(PostNormEncoder[Rotary]):
 
     harmless: ClassVar[Mapping[str, str]] = {**PostNormEncoder.harmless, **ROTARY_BUFFERS}
 
-    def _start(self) -> str:
+    def _start(self) -> Normalized:
         config = self._config
         self._head_size = config.hidden_size // config.heads
         self._attend = FullAttention.with_mask(
@@ -348,10 +515,9 @@ class RotaryEncoder(PostNormEncoder[Rotary]):
         )
         return self._words_and_types()
 
-    def _attended(self, projected: str, layer: str) -> str:
-        if self._config.biases:
-            projected = self._builder.op.Add(projected, self._projections_bias(layer))
-        query, key, value = self._builder.split(projected, [self._config.hidden_size] * 3)
+    def _attended(self, projected: str, layer: str, biases: tuple[Floats, Floats] | None) -> str:
+        tensors = self._builder.split(projected, [self._config.hidden_size] * 3)
+        query, key, value = self._with_biases(tensors, layer, biases)
         query, key = (
             self._rotated(tensor, self._rope, heads=self._config.heads, head_size=self._head_size)
             for tensor in (query, key)
