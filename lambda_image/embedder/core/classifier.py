@@ -101,11 +101,11 @@ class Classifier(Scorer):
         if sum(counts) > room:
             if how == "refuse":
                 raise errors.InputTooLongError(
-                    f"has {sum(counts) + specials} tokens, special tokens included; the model allows "
-                    f"{self.max_tokens}.",
+                    f"has {sum(counts) + specials} tokens, special tokens included; the model "
+                    f"allows {self.max_tokens}.",
                     position=position,
                 )
-            lengths = longest_first(*counts, room) if len(counts) == 2 else (room,)
+            lengths = longest_first(counts[0], counts[1], room) if len(counts) == 2 else (room,)
             texts = [_cut(ids, length, how) for ids, length in zip(texts, lengths, strict=True)]
         if len(texts) == 1:
             return packed_pair([*before, *texts[0], *after])

@@ -84,13 +84,14 @@ def read_classifier(folder: ModelFolder, precision: Precision = Precision.INT8) 
         _check_architecture(config)
         labels = read_labels(config)
         head = read_score_head(config, labels=len(labels))
-    else:
-        head, labels, problem = _head_of_modules(folder, config, problem)
     architecture = architectures.parse(config, remedy="")
+    if not plain:
+        size = architecture.hidden_size
+        head, labels, problem = _head_of_modules(folder, config, problem, hidden_size=size)
     tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
     _check_prompt(folder)
     try:
-        layout, architecture = read_pairs(encoder, tokenizer, architecture, head.pooling)
+        layout, architecture = read_pairs(encoder, tokenizer, architecture)
     except UnsupportedModelError:  # what a pair is made of, and not what a text is
         layout = PairLayout()
     if len(set(labels)) < len(labels) or len(labels) > MAX_LABELS:
@@ -147,13 +148,13 @@ def _check_prompt(folder: ModelFolder) -> None:
 
 
 def _head_of_modules(
-    folder: ModelFolder, config: ConfigFile, problem: str | None
+    folder: ModelFolder, config: ConfigFile, problem: str | None, *, hidden_size: int
 ) -> tuple[Head, tuple[str, ...], str | None]:
     """Return the head of a folder with modules, the names of its labels, and its problem type."""
     if folder.is_cross_encoder:
         head = head_of_modules(config, folder.modules[1:])
     else:
-        head = read_head(folder, hidden_size=config.integer("hidden_size"))
+        head = read_head(folder, hidden_size=hidden_size)
     if setfit := _setfit_head(folder, head):
         return setfit
     dense = head.modules[-1] if head.modules else None

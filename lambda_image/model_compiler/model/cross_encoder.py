@@ -191,7 +191,7 @@ def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT
         layout = read_pair_template(encoder, tokenizer, instruction=prompt)
     else:
         head = classifier
-        layout, architecture = read_pairs(encoder, tokenizer, architecture, classifier.pooling)
+        layout, architecture = read_pairs(encoder, tokenizer, architecture)
         layout = layout._replace(query_prefix=prompt)
     return scoring_model(
         "rerank",
@@ -222,6 +222,8 @@ def scoring_model(
     precision: Precision,
 ) -> CompiledModel:
     """Return a model that gives scores; `output` is what its Transformer's file must state."""
+    if isinstance(architecture, PostNormConfig):
+        architecture = replace(architecture, first_only=head.pooling == Pooling(("cls",)))
     return CompiledModel(
         task=task,
         family=architecture.name,
@@ -387,15 +389,11 @@ def read_default_prompt(folder: ModelFolder) -> str:
 
 
 def read_pairs(
-    encoder: ConfigFolder,
-    tokenizer: TokenizerFile,
-    architecture: Architecture,
-    pooling: Pooling | None,
+    encoder: ConfigFolder, tokenizer: TokenizerFile, architecture: Architecture
 ) -> tuple[PairLayout, Architecture]:
-    """Return the layout of a pair, and the architecture for such pairs and a head's pooling."""
+    """Return the layout of a pair, and the architecture for such pairs."""
     if not isinstance(architecture, PostNormConfig):
         return read_pair_layout(tokenizer, types=False), architecture
-    architecture = replace(architecture, first_only=pooling == Pooling(("cls",)))
     types = architecture.token_types > 1 and passes_types(encoder)
     layout = read_pair_layout(tokenizer, types=types)
     if isinstance(architecture, BertConfig):
