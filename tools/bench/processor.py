@@ -36,8 +36,8 @@ def hide_amx() -> None:
     """Refuse AMX to the programs that this process starts from now on.
 
     Linux gives a program AMX's registers only after arch_prctl(ARCH_REQ_XCOMP_PERM), which ONNX
-    Runtime, oneDNN, OpenVINO and XNNPACK call before they use them. A filter of system calls
-    answers it with EPERM.
+    Runtime, oneDNN and OpenVINO call before they use them. A filter of system calls answers it with
+    EPERM.
     """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         found = f"{sys.platform}, {platform.machine()}"
