@@ -211,8 +211,8 @@ _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/models.md": {"models": tables.models_table, "prompts": tables.prompts_table},
     "docs/performance.md": {
-        "gemma": speed_tables.gemma_table,
-        "minilm": speed_tables.minilm_table,
+        "gemma": partial(speed_tables.model_table, speed_tables.GEMMA),
+        "minilm": partial(speed_tables.model_table, speed_tables.MINILM),
         "on-aws": tables.measured_table,
     },
     "docs/server.md": {

@@ -16,7 +16,7 @@ _LOADS = ("short texts, 1 client", "short texts, 64 clients", "mixed texts, 1 cl
           "mixed texts, 64 clients", "start to ready", "memory after the load")  # fmt: skip
 
 
-def runs() -> dict[str, Any]:
+def _runs() -> dict[str, Any]:
     """Return the runs of models by their names."""
     results: dict[str, Any] = json.loads((_FOLDER / "performance.json").read_text("utf-8"))
     return results
@@ -24,25 +24,15 @@ def runs() -> dict[str, Any]:
 
 def model_table(name: str) -> str:
     """Return the machine of a model's run, its table, and how it was measured."""
-    return as_table(*from_json(json.dumps(runs()[name])))
-
-
-def gemma_table() -> str:
-    """Return the table of EmbeddingGemma's shape."""
-    return model_table(GEMMA)
-
-
-def minilm_table() -> str:
-    """Return the table of MiniLM with its real weights."""
-    return model_table(MINILM)
+    return as_table(*from_json(json.dumps(_runs()[name])))
 
 
 def gemma_speed() -> Speed:
     """Return Embedding Kit's times of one text of EmbeddingGemma's shape, in milliseconds."""
-    names = {row["name"]: row["values"][KIT] for row in runs()[GEMMA]["rows"]}
-    points = {name: re.fullmatch(r"(\d+) tokens", name) for name in names}
+    times = {row["name"]: row["values"][KIT] for row in _runs()[GEMMA]["rows"]}
+    lengths = {name: re.fullmatch(r"(\d+) tokens", name) for name in times}
     return Speed(
-        points=tuple((int(found[1]), names[name]) for name, found in points.items() if found),
+        points=tuple((int(tokens[1]), times[name]) for name, tokens in lengths.items() if tokens),
         source="docs/performance.md",
     )
 

@@ -32,7 +32,7 @@ FIRST_PAGE = " ".join((ROOT / "README.md").read_text("utf-8").split())
 def test_the_first_page_has_the_numbers_of_the_run(row, phrases):
     """Each is less than the best of the others, as the page says."""
     (values,) = (entry["values"] for entry in RUN["rows"] if entry["name"] == row)
-    best = min(value for kind, value in values.items() if kind != "kit")
+    best = min(value for contender, value in values.items() if contender != "kit")
     assert values["kit"] < best
     for phrase in phrases:
         assert phrase.format(kit=values["kit"], best=best) in FIRST_PAGE

@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words.pop(0) if words and words[0] in _SUBJECTS else "bench"
     options = _parser(name).parse_args(words)
+    if options.quick and options.record:
+        raise SystemExit("error: --record needs a whole run; found: --quick")
     if options.quick:
         options.rounds = 1
     if options.hide_amx:
@@ -78,6 +80,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="a short run: only to see that it works"
     )
+    parser.set_defaults(record=False)
     if name in {"bench", "server"}:
         parser.add_argument("--record", action="store_true", help="for the pages, in docs/")
     parser.add_argument("--rounds", type=whole(1, 1000), default=3, help="default: %(default)s")

@@ -150,19 +150,19 @@ class _LinearWithOutliers(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, linear: torch.nn.Linear, channels: torch.Tensor) -> None:
         super().__init__()
-        weight, kept = linear.weight.detach(), torch.ones(linear.in_features)
-        kept[channels] = 0
+        weight, mask = linear.weight.detach(), torch.ones(linear.in_features)
+        mask[channels] = 0
         self.register_buffer("channels", channels)
-        self.register_buffer("kept", kept)
+        self.register_buffer("mask", mask)
         self.rest = linear
-        linear.weight.data = weight * kept
+        linear.weight.data = weight * mask
         # The quantization's recipe has this name.
         self.outliers = torch.nn.Linear(len(channels), linear.out_features, bias=False)
         self.outliers.weight.data = weight[:, channels].contiguous()
 
     def forward(self, value: torch.Tensor) -> Any:
         chosen = value.index_select(-1, self.channels)
-        return self.rest(value * self.kept) + self.outliers(chosen)
+        return self.rest(value * self.mask) + self.outliers(chosen)
 
 
 def _separate_outliers(encoder: torch.nn.Module) -> None:
@@ -172,7 +172,7 @@ def _separate_outliers(encoder: torch.nn.Module) -> None:
     strength = torch.stack([gain / gain.median() for gain in gains]).amax(0)
     amplified = strength.topk(max(1, len(strength) // _HIDDEN_SHARE)).indices.sort().values
     for name, layer in list(encoder.encoder.layer.named_modules()):
-        parent, _, last = name.rpartition(".")
+        parent, _, attribute = name.rpartition(".")
         if not isinstance(layer, torch.nn.Linear) or parent.endswith("attention.output"):
             continue
         channels = amplified
@@ -180,7 +180,7 @@ def _separate_outliers(encoder: torch.nn.Module) -> None:
             lengths, count = layer.weight.detach().norm(dim=0), layer.in_features // _WIDE_SHARE
             channels = lengths.topk(count).indices.sort().values
         owner = encoder.encoder.layer.get_submodule(parent)
-        setattr(owner, last, _LinearWithOutliers(layer, channels))
+        setattr(owner, attribute, _LinearWithOutliers(layer, channels))
 
 
 def litert(source: Path, target: Path, *, outliers: bool = False) -> None:

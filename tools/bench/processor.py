@@ -40,8 +40,8 @@ def hide_amx() -> None:
     EPERM.
     """
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        found = f"{sys.platform}, {platform.machine()}"
-        raise SystemExit(f"error: --hide-amx needs Linux on x86_64; found: {found}")
+        machine = f"{sys.platform}, {platform.machine()}"
+        raise SystemExit(f"error: --hide-amx needs Linux on x86_64; found: {machine}")
     code = b"".join(_instructions())
     program = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: the number of instructions of 8 bytes, and where they are.

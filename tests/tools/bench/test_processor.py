@@ -46,9 +46,12 @@ def test_instructions_are_those_that_linux_names(cpuinfo, names):
 )
 def test_amx_is_refused_to_the_programs_that_are_started():
     """Linux itself would answer the request for its registers otherwise, with AMX or without."""
-    request, other = (REQUEST.format(operation=number) for number in (0x1023, 0x1024))
+    request, permission = (REQUEST.format(operation=number) for number in (0x1023, 0x1024))
     done = subprocess.run(
-        [sys.executable, "-c", HIDDEN, request, other], check=True, capture_output=True, text=True
+        [sys.executable, "-c", HIDDEN, request, permission],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     refused, answered = done.stdout.splitlines()
     assert refused == f"-1 {errno.EPERM}"

@@ -4,6 +4,9 @@ from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
+import pytest
+
+from tools.bench.__main__ import main
 from tools.bench.report import Comparison, Machine, ReportRow, as_json, as_table, from_json, turns
 
 
@@ -47,6 +50,12 @@ def test_a_run_is_read_as_it_was_written():
         "",
         "- a note",
     ]
+
+
+def test_a_quick_run_is_not_recorded():
+    """The pages show whole models only."""
+    with pytest.raises(SystemExit, match="--record needs a whole run; found: --quick"):
+        main(["--quick", "--record"])
 
 
 def test_what_is_over_its_target_is_named():
