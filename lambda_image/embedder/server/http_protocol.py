@@ -29,8 +29,6 @@ _HEAD_SECONDS = 10.0
 _HEAD_BYTES = 16 << 10
 #: Requests that wait on a connection for the answers to those before them.
 _PIPELINED = 16
-#: Connections that the system keeps until they are accepted.
-_BACKLOG = 2048
 _REFUSAL = (
     f"The request is not valid HTTP/1.1, or has more than {_HEAD_BYTES} bytes of headers, or "
     f"{_PIPELINED} requests wait before it."
@@ -53,7 +51,6 @@ def http_config(app: Callable[..., Awaitable[None]], *, keep_alive: int = 75) ->
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=keep_alive,
-        backlog=_BACKLOG,
     )
 
 

@@ -11,6 +11,7 @@ list of one, too; `te_queue_size` counts the runs of the model that wait, each w
 texts. TEI's `te_predict_*` are of classifiers, which are not served here.
 """
 
+import re
 from functools import partial
 
 from prometheus_client import (
@@ -28,13 +29,8 @@ from embedder.core.embedding_request import Timings
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerRequest
 
-_TEI_COUNTERS = (
-    "te_request_count",
-    "te_request_success",
-    "te_request_failure",
-    "te_embed_count",
-    "te_embed_success",
-)
+#: The library ends the name of each counter with `_total`, which TEI's counters have not.
+_TEI_COUNTER = re.compile(rb"^((?:# (?:HELP|TYPE) )?te_\w+)_total\b", re.MULTILINE)
 #: TEI's buckets of seconds: 35 from 15 µs up, each half as large again.
 _SECONDS = [0.00001 * 1.5**power for power in range(1, 36)]
 #: Operations that embed nothing, which TEI does not count either.
@@ -142,8 +138,5 @@ class Metrics:
 
     def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type."""
-        text = generate_latest(self._registry)
-        # The library ends the name of each counter with `_total`, which TEI's counters have not.
-        for name in _TEI_COUNTERS:
-            text = text.replace(f"{name}_total".encode(), name.encode())
+        text = _TEI_COUNTER.sub(rb"\1", generate_latest(self._registry))
         return text, CONTENT_TYPE_PLAIN_0_0_4

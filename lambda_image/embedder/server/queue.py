@@ -58,7 +58,7 @@ class BatchingSession:
         self._measured_tokens = self._measured_seconds = 0.0
         self._closed = False
         #: Guards all of the above, and the tickets.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._current = threading.local()
         self._preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
@@ -131,7 +131,12 @@ class BatchingSession:
     def check(self, key: str) -> None:
         """Refuse a request of a key whose queue is full, before work is put into it."""
         with self._lock:
-            self._check(key)
+            if self._closed:
+                raise ShuttingDownError
+            seconds = self._seconds_until_done(key)
+            if seconds >= self._queue_seconds:
+                limit = self._queue_seconds
+                raise self.refusal(key, round(seconds, 1), "seconds of work", limit)
 
     def refusal(self, key: str, amount: float, unit: str, limit: float) -> OverloadedError:
         """Return the error for a key that has too much of something in the server.
@@ -183,18 +188,11 @@ class BatchingSession:
     def _seconds_until_done(self, key: str) -> float:
         return self._waiting.tokens_until_done(key) * self._seconds_per_token()
 
-    def _check(self, key: str) -> None:
-        if self._closed:
-            raise ShuttingDownError
-        seconds = self._seconds_until_done(key)
-        if seconds >= self._queue_seconds:
-            raise self.refusal(key, round(seconds, 1), "seconds of work", self._queue_seconds)
-
     def _enter(self, ticket: Ticket) -> None:
         with self._lock:
             if ticket.end.cancelled():
                 return
-            self._check(ticket.key)
+            self.check(ticket.key)
             ticket.pending = len(ticket.runs)
             self._waiting.add(ticket.runs)
             for _ in ticket.runs:
