@@ -88,9 +88,13 @@ def _load(
             )
         encoder = SparseEncoder.load(artifact, **options)
         return encoder, _sparse_index(settings, artifact.manifest, dense, alone=alone)
+    _check_scorer(artifact.manifest, settings, alone=alone)
+    if artifact.manifest.task == "classify":
+        from embedder.core.classifier import Classifier  # noqa: PLC0415
+
+        return Classifier.load(artifact, **options), None
     from embedder.core.reranker import Reranker  # noqa: PLC0415
 
-    _check_reranker(artifact.manifest.model.name, settings, alone=alone)
     return Reranker.load(artifact, **options), None
 
 
@@ -108,16 +112,16 @@ def _check_memory(artifacts: Sequence[Artifact], settings: EmbedderSettings) -> 
         )
 
 
-def _check_reranker(name: str, settings: EmbedderSettings, *, alone: bool) -> None:
+def _check_scorer(manifest: Manifest, settings: EmbedderSettings, *, alone: bool) -> None:
     """Refuse settings that only an embedding model can have."""
+    what = f"{manifest.model.name} is {manifest.kind}"
     if alone and (settings.index is not None or settings.vector_index is not None):
         raise errors.SettingsError(
-            f"{name} is a reranker, which has no vectors to search with; it must have no search "
-            "index."
+            f"{what}, which has no vectors to search with; it must have no search index."
         )
-    if settings.truncate == "left":
+    if settings.truncate == "left" and manifest.task == "rerank":
         raise errors.SettingsError(
-            f"{name} is a reranker: it cuts the ends of texts, so that truncate must be refuse or "
+            f"{what}: it cuts the ends of texts, so that truncate must be refuse or "
             "right; found left."
         )
 

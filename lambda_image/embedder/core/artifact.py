@@ -198,8 +198,8 @@ class Manifest(NamedTuple):
 
     @property
     def space_kind(self) -> str:
-        """What the space has: `vector`s or `score`s."""
-        return "vector" if self.scoring is None else "score"
+        """What the space has: `vector`s, `score`s or `label`s."""
+        return {"classify": "label", "rerank": "score"}.get(self.task, "vector")
 
     @property
     def space(self) -> str:

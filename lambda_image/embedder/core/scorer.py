@@ -53,13 +53,19 @@ class Scorer(LoadedModel):
         self.max_tokens, self.max_characters = self.manifest.max_tokens, max_characters
         self.truncate = truncate
 
-    def activated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the model's scores for its logits, both float32 [inputs, labels]."""
-        if self.scoring.activation == "identity":
+    def activated(
+        self, logits: npt.NDArray[np.float32], activation: str | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the scores for logits, both float32 [inputs, labels].
+
+        `activation` is one of `ScoringEntry.activation`, by default the model's own.
+        """
+        activation = activation or self.scoring.activation
+        if activation == "identity":
             return logits
         # One by one: numpy's loops may round a number differently at another place of an array.
         rows = logits.tolist()
-        if self.scoring.activation == "softmax":
+        if activation == "softmax":
             shares = [_softmax(row) for row in rows]
         else:
             shares = [[_sigmoid(logit) for logit in row] for row in rows]

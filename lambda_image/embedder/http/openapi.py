@@ -23,6 +23,11 @@ Schema = dict[str, Any]
 
 #: Descriptions of the endpoint, by the model's task.
 _DESCRIPTIONS = {
+    "classify": (
+        "Labels of texts, with scores, from one model, a classifier. Every answer names its label "
+        "space in the header x-label-space: scores of two spaces must not be compared. A request "
+        "and a response have at most 6 MB."
+    ),
     "embed": (
         "Text embeddings from one model, through several APIs. Every answer names its vector space "
         "in the header x-vector-space: vectors of two spaces must not be mixed. A request and a "
@@ -108,7 +113,7 @@ _INFINITY_MODEL = _object(
     object={"const": "model"},
     created=_INTEGER,
     stats=_object(),
-    optional={"vector_space": _STRING, "score_space": _STRING},
+    optional=dict.fromkeys(("vector_space", "score_space", "label_space"), _STRING),
 )
 _TOKEN = _object(id=_NATURAL, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL)
 _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
@@ -132,6 +137,7 @@ _DOCUMENTS_RANKED = _object(
     score_space=_STRING,
 )
 _PREDICTIONS = _list(_object(score=_NUMBER, label=_STRING), minItems=1)
+_LABELS = {"classification": _PREDICTIONS, "classifications": _list(_PREDICTIONS)}
 
 _INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
 _INFO_NUMBERS = (
@@ -146,7 +152,7 @@ _INFO_NUMBERS = (
 )
 #: What a sparse encoder does not have.
 _DENSE = ("max_client_batch_size", "dimensions", "max_batch_sizes")
-#: What a reranker does not have.
+#: What a reranker and a classifier do not have.
 _EMBEDDING = (
     *("vector_space", "dimensions", "prompts", "default_prompt", "max_batch_sizes"),
     "index_entries",
@@ -169,7 +175,7 @@ def _info(*left_out: str, **more: Schema) -> Schema:
     }
     always = (*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "vector_space")
     properties = {name: schema for name, schema in named.items() if name not in left_out}
-    required = [name for name in (*always, "score_space") if name in properties]
+    required = [name for name in (*always, "score_space", "label_space") if name in properties]
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -216,6 +222,29 @@ _ANSWERS: Mapping[str, Schema] = {
     "cohere_rerank_v1": _DOCUMENTS_RANKED,
     "infinity_rerank": _DOCUMENTS_RANKED,
     "tei_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
+    "classify": {
+        **_object(optional=_LABELS, tokens=_INTEGER, label_space=_STRING),
+        "oneOf": [{"required": [name]} for name in _LABELS],
+    },
+    "infinity_classify": _object(
+        id=_STRING,
+        object={"const": "classify"},
+        created=_INTEGER,
+        model=_STRING,
+        data=_list(_PREDICTIONS, minItems=1),
+        usage=_USAGE,
+        label_space=_STRING,
+    ),
+    "classify_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
+    "classify_root": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
+    "hugging_face_classify": _list(_PREDICTIONS, minItems=1),
+    "classify_health": _object(status=_STRING, model=_STRING, label_space=_STRING),
+    "classify_info": _info(
+        *_EMBEDDING,
+        label_space=_STRING,
+        activation=_STRING,
+        golden=_list(_object(text=_STRING, logits=_list(_NUMBER))),
+    ),
     "openapi": _object(openapi=_STRING, info=_OBJECT, paths=_OBJECT),
 }
 

@@ -1,6 +1,7 @@
 """Routes a request to the operation of its API and returns a response.
 
-`ROUTES` is the table of all paths of an embedding model; `apis.rerank` has those of a reranker.
+`ROUTES` is the table of all paths of an embedding model; those of other kinds are in modules of
+`apis`, which are imported on demand.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from os import urandom
 import orjson
 
 from embedder.core import errors
+from embedder.core.artifact import TASKS
 from embedder.core.errors import fault
 from embedder.http.apis import embedding_server, native, openai, tei
 from embedder.http.apis.operation import JSON, Api, Call, Operation, ServedModel, is_given
@@ -124,16 +126,39 @@ def _joined(same: Sequence[tuple[ServedModel, type[Operation]]]) -> Operation:
 
 
 def _routes(model: ServedModel) -> Mapping[str, Mapping[str, type[Operation]]]:
-    scoring = model.loaded.manifest.scoring
-    if model.loaded.manifest.task == "embed":
+    manifest = model.loaded.manifest
+    if manifest.task == "embed":
         return ROUTES
-    if scoring is None:
-        from embedder.http.apis import sparse  # noqa: PLC0415 - on demand
+    routes = _routes_of(manifest.task)
+    # Several labels give no order to rank by.
+    if manifest.task == "rerank" and manifest.scoring and len(manifest.scoring.labels) > 1:
+        routes = {at: methods for at, methods in routes.items() if not at.endswith("/rerank")}
+    return {**routes, "/openapi.json": {"GET": _Document}}
 
-        return {**sparse.ROUTES, "/openapi.json": {"GET": _Document}}
-    from embedder.http.apis import rerank  # noqa: PLC0415 - on demand
 
-    return {**rerank.routes(scoring), "/openapi.json": {"GET": _Document}}
+def _routes_of(task: str) -> Mapping[str, Mapping[str, type[Operation]]]:
+    """Return the routes of the models of a task; only those of embedding models are loaded."""
+    match task:
+        case "classify":
+            from embedder.http.apis import classify  # noqa: PLC0415 - on demand
+
+            return classify.ROUTES
+        case "rerank":
+            from embedder.http.apis import rerank  # noqa: PLC0415 - on demand
+
+            return rerank.ROUTES
+        case "sparse":
+            from embedder.http.apis import sparse  # noqa: PLC0415 - on demand
+
+            return sparse.ROUTES
+    return ROUTES
+
+
+def _elsewhere(path: str, kinds: Sequence[str]) -> str:
+    """Return what an error adds for a path that models of other kinds than these serve, if any."""
+    tasks = {kind: task for task, kind in TASKS.items() if kind not in kinds}
+    servers = " or ".join(kind for kind, task in tasks.items() if path in _routes_of(task))
+    return _ELSEWHERE.get(path) or (f" {servers.capitalize()} serves it." if servers else "")
 
 
 class Router:
@@ -213,11 +238,11 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
-            served_kinds = " and ".join(model.loaded.manifest.kind for model in self.models)
+            kinds = [model.loaded.manifest.kind for model in self.models]
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise errors.UnknownPathError(
-                f"Nothing is served at this path of {served_kinds}. Served: {', '.join(served)}."
-                + _ELSEWHERE.get(path, "")
+                f"Nothing is served at this path of {' and '.join(kinds)}. Served: "
+                f"{', '.join(served)}.{_elsewhere(path, kinds)}"
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)

@@ -39,6 +39,8 @@ EMBEDDING_COLUMN = "embedding"
 #: Those of a sparse encoder, in the place of the embedding.
 SPARSE_COLUMNS = ("indices", "values")
 SCORE_COLUMN = "score"
+#: Those of a classifier: the label with the highest score, its score, and a field for each label.
+LABEL_COLUMNS = ("label", SCORE_COLUMN, "scores")
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.

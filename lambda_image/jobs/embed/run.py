@@ -8,8 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 from embedder.core.artifact import Manifest
 from embedder.core.engine import Engine
-from embedder.core.reranker import Reranker
-from jobs.embed.job import LAYOUT, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
+from embedder.core.scorer import Scorer
+from jobs.embed.job import (
+    LABEL_COLUMNS,
+    LAYOUT,
+    PROGRESS_FOLDER,
+    SPARSE_COLUMNS,
+    Job,
+    Shard,
+    job_id,
+)
 from jobs.embed.readers import (
     columns_of,
     csv_boundaries,
@@ -183,7 +191,7 @@ class EmbedSteps(Steps):
         "ShardDuration": ("Seconds", "seconds"),
     }
 
-    def __init__(self, engine: Engine | Reranker, *, memory_mb: int = 0) -> None:
+    def __init__(self, engine: Engine | Scorer, *, memory_mb: int = 0) -> None:
         self._engine = engine
         self._memory_mb = memory_mb
 
@@ -226,19 +234,21 @@ class EmbedSteps(Steps):
 def _check_model(job: Job, manifest: Manifest) -> None:
     if (manifest.task == "rerank") != (job.query is not None):
         raise BatchError(
-            "a job with query needs a reranker, and one without query a model of vectors; "
+            "a job with query needs a reranker, and one without query another model; "
             f"{manifest.model.name} is {manifest.kind}."
         )
-    if manifest.task == "sparse":
-        reserved = sorted({*SPARSE_COLUMNS} & {*job.metadata})
-        if job.dimensions is not None or job.dtype != "float" or reserved:
-            raise BatchError(
-                f"{manifest.model.name} is a sparse encoder: its job must have no dimensions, the "
-                f"dtype float and no metadata named {' or '.join(SPARSE_COLUMNS)}; found "
-                f"{job.dimensions}, {job.dtype} and {', '.join(reserved) or 'none'}."
-            )
+    columns = {"sparse": SPARSE_COLUMNS, "classify": LABEL_COLUMNS}.get(manifest.task, ())
+    reserved = sorted({*columns} & {*job.metadata})
+    if columns and (job.dimensions is not None or job.dtype != "float" or reserved):
+        raise BatchError(
+            f"{manifest.model.name} is {manifest.kind}: its job must have no dimensions, the "
+            f"dtype float and no metadata named {' or '.join(columns)}; found "
+            f"{job.dimensions}, {job.dtype} and {', '.join(reserved) or 'none'}."
+        )
+    if manifest.scoring is not None and job.prompt is not None:
+        raise BatchError(f"{manifest.model.name} is {manifest.kind}, which has no prompts.")
     if manifest.scoring is not None:
-        if len(manifest.scoring.labels) > 1:
+        if manifest.task == "rerank" and len(manifest.scoring.labels) > 1:
             raise BatchError(
                 f"a job with query needs a reranker with one label; {manifest.model.name} has "
                 f"{', '.join(manifest.scoring.labels)}."

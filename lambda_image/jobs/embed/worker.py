@@ -13,15 +13,18 @@ import pyarrow as arrow
 import pyarrow.parquet
 
 from embedder.core.artifact import Artifact, Manifest
+from embedder.core.classifier import Classifier
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
 from embedder.core.quantization import quantize
 from embedder.core.reranker import MAX_PASSAGES, Reranker
+from embedder.core.scorer import Scorer, Scores
 from embedder.core.sparse import SparseEncoder
 from jobs.embed.job import (
     EMBEDDING_COLUMN,
     ID_COLUMN,
+    LABEL_COLUMNS,
     LAYOUT,
     SCORE_COLUMN,
     SPARSE_COLUMNS,
@@ -54,14 +57,18 @@ class ShardCounts(NamedTuple):
     vector_space: str
 
 
-def load_engine(artifact: Artifact, **options: Any) -> Engine | Reranker:
+def load_engine(artifact: Artifact, **options: Any) -> Engine | Scorer:
     """Load a model of any task; see `Engine.load`."""
-    engines: dict[str, type[Engine | Reranker]] = {"rerank": Reranker, "sparse": SparseEncoder}
+    engines: dict[str, type[Engine | Scorer]] = {
+        "classify": Classifier,
+        "rerank": Reranker,
+        "sparse": SparseEncoder,
+    }
     return engines.get(artifact.manifest.task, Engine).load(artifact, **options)
 
 
 def embed_shard(
-    engine: Engine | Reranker,
+    engine: Engine | Scorer,
     source: Folder,
     output: Folder,
     shard: Shard,
@@ -87,7 +94,7 @@ def embed_shard(
     records = list(read_records(source, shard, job))
     good = [record for record in records if record.problem is None]
     rejected = [record for record in records if record.problem is not None]
-    if isinstance(engine, Reranker):
+    if isinstance(engine, Scorer):
         vectors, tokens, good, refused = _score(engine, good, job)
     else:
         vectors, tokens, good, refused = _embed(engine, good, job)
@@ -112,7 +119,7 @@ def embed_shard(
     )
     data = _part(
         good,
-        _columns(vectors, engine.manifest, job),
+        _columns(vectors, engine, job),
         types=metadata_types(source, shard.file, job),
         counts=counts,
     )
@@ -145,18 +152,20 @@ def _embed(
 
 
 def _score(
-    reranker: Reranker, records: list[Record], job: Job
+    scorer: Scorer, records: list[Record], job: Job
 ) -> tuple[npt.NDArray[np.float32], int, list[Record], list[Record]]:
-    """Return the scores, float32 [records], and the rest as `_embed` does."""
-    how = "refuse" if job.truncate == "refuse" else reranker.scoring.truncation
-    scores: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)]
+    """Return the scores of a reranker, float32 [records], and the rest as `_embed` does.
+
+    Those of a classifier are its logits, float32 [records, labels].
+    """
+    shape = (0, len(scorer.scoring.labels)) if isinstance(scorer, Classifier) else (0,)
+    scores: list[npt.NDArray[np.float32]] = [np.empty(shape, np.float32)]
     tokens, good, refused = 0, [], []
     groups = deque(records[i : i + MAX_PASSAGES] for i in range(0, len(records), MAX_PASSAGES))
     while groups:
         group = groups.popleft()
-        pairs = [(record.query, record.text) for record in group]
         try:
-            group_scores, work = reranker.predict(pairs, truncate=how)
+            group_scores, work = _scores_of(scorer, group, job)
         except InputError as error:
             # Only then is each scored alone, which changes no score, to find all that are refused.
             if len(group) == 1:
@@ -168,6 +177,15 @@ def _score(
         tokens += sum(work.tokens)
         good += group
     return np.concatenate(scores), tokens, good, refused
+
+
+def _scores_of(scorer: Scorer, records: list[Record], job: Job) -> Scores:
+    if isinstance(scorer, Classifier):
+        texts = [record.text for record in records]
+        return scorer.classify(texts, raw_scores=True, truncate=job.truncate)
+    how = "refuse" if job.truncate == "refuse" else scorer.scoring.truncation
+    assert isinstance(scorer, Reranker)  # noqa: S101 - for mypy: there is no third kind
+    return scorer.predict([(record.query, record.text) for record in records], truncate=how)
 
 
 def _refusal(engine: Engine, record: Record, job: Job) -> str | None:
@@ -187,15 +205,27 @@ def _request(records: Sequence[Record], job: Job) -> EmbedRequest:
     )
 
 
-def _columns(values: npt.NDArray[Any], manifest: Manifest, job: Job) -> dict[str, "arrow.Array"]:
+def _columns(
+    values: npt.NDArray[Any], engine: Engine | Scorer, job: Job
+) -> dict[str, "arrow.Array"]:
     """Return what the model gave, with a row for each record, as a part has it.
 
-    Vectors are [records, dimensions], scores [records], and of a sparse encoder each value is a
-    `SparseVector`.
+    Vectors are [records, dimensions], scores [records], the logits of a classifier [records,
+    labels], and of a sparse encoder each value is a `SparseVector`.
     """
-    if manifest.task == "rerank":
+    if isinstance(engine, Classifier):
+        # The logits decide, as in an answer: scores of 1 are equal in float32.
+        best = values.argmax(axis=1)
+        scores, labels = engine.activated(values), engine.scoring.labels
+        columns = (
+            arrow.array([labels[index] for index in best], arrow.string()),
+            arrow.array(scores[np.arange(len(best)), best]),
+            arrow.StructArray.from_arrays([*map(arrow.array, scores.T)], names=labels),
+        )
+        return dict(zip(LABEL_COLUMNS, columns, strict=True))
+    if engine.task == "rerank":
         return {SCORE_COLUMN: arrow.array(values)}
-    if manifest.task == "sparse":
+    if engine.task == "sparse":
         types = (arrow.uint32(), arrow.float32())
         return {
             name: arrow.array([vector[index] for vector in values], arrow.list_(types[index]))

@@ -13,7 +13,7 @@ from embedder.core import errors
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import AnswerableError
-from embedder.http.apis import rerank, search, sparse
+from embedder.http.apis import classify, rerank, search, sparse
 from embedder.http.apis.native import Native
 from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.tei import Tei
@@ -92,9 +92,14 @@ def test_an_example_answers_what_it_shows(answered, command, shown):
 def test_the_table_of_paths_is_the_codes():
     """The table lists every path with its method."""
     table = re.findall(r"^\|`(GET|POST) (/[^`]*)`\|", TEXT, re.MULTILINE)
-    optional_routes: dict[str, Any] = {**search.ROUTES, **rerank.ROUTES, **sparse.ROUTES}
-    served = {**ROUTES, **{path: of for path, of in optional_routes.items() if path not in ROUTES}}
-    assert table == [(method, path) for path, methods in served.items() for method in methods]
+    others: list[dict[str, Any]] = [of.ROUTES for of in (search, rerank, classify, sparse)]
+    routes = [ROUTES, *({at: of[at] for at in of if at not in ROUTES} for of in others)]
+    assert table == [
+        (method, path)
+        for served in routes
+        for path, methods in served.items()
+        for method in methods
+    ]
 
 
 def test_the_table_of_errors_is_the_codes():

@@ -72,9 +72,9 @@ def test_a_pair_over_the_limit_may_be_cut(reranker, pairs):
 
 
 def test_a_model_of_another_kind(reranker, pairs, tmp_path):
-    """Vectors need a model of vectors, and scores a reranker with one label."""
+    """Without a query a reranker has nothing to score, and scores need one label."""
     event = {"job": {"source": "s3://in/a/", "destination": "s3://out/b/"}}
-    with pytest.raises(BatchError, match="without query a model of vectors; m is a reranker"):
+    with pytest.raises(BatchError, match="without query another model; m is a reranker"):
         EmbedSteps(reranker).plan(event)
     with pytest.raises(BatchError, match="is an embedding model"):
         plan_job(pairs, manifest_of())

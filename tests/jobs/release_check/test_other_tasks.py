@@ -1,4 +1,4 @@
-"""A new version of a reranker or a sparse encoder is compared with its golden entries."""
+"""A new version of a model of another kind is compared with its golden entries."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedder.application import build_router
-from embedder.core.artifact import GoldenPair, GoldenTerms, Manifest
+from embedder.core.artifact import GoldenPair, GoldenTerms, GoldenText, Manifest
 from embedder.core.settings import EmbedderSettings
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version
 from model_compiler.fidelity.measure import Thresholds
@@ -53,6 +53,17 @@ def test_golden_pairs_are_compared(tmp_path):
     assert isinstance(golden, GoldenPair)
     wrong = golden._replace(logits=(golden.logits[0], golden.logits[1] + 1))
     with pytest.raises(ReleaseRefusedError, match=r"the logit of LABEL_1 differs .* by 1\.0"):
+        check_version(call, manifest._replace(golden=(wrong,)), starts=1)
+
+
+def test_golden_texts_are_compared(tmp_path):
+    """A classifier that is served passes, and one with another logit of a label is refused."""
+    call, manifest = served(write_reranker(tmp_path / "model", labels=3))
+    assert check_version(call, manifest, starts=2) == manifest.space
+    golden = manifest.golden[0]
+    assert isinstance(golden, GoldenText)
+    wrong = golden._replace(logits=(golden.logits[0] + 1, *golden.logits[1:]))
+    with pytest.raises(ReleaseRefusedError, match=r"the logit of LABEL_0 differs .* by 1\.0"):
         check_version(call, manifest._replace(golden=(wrong,)), starts=1)
 
 

@@ -20,8 +20,8 @@ from embedder.http.json_types import (
 )
 from embedder.http.vector_encoding import ENCODINGS
 
-if TYPE_CHECKING:  # an embedding model needs no reranker
-    from embedder.core.reranker import Reranker
+if TYPE_CHECKING:  # an embedding model needs no scores
+    from embedder.core.scorer import Scorer
 
 #: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
@@ -242,7 +242,7 @@ ENCODING = Field(
 )
 
 
-def truncate_field(limits: Limits) -> Field:
+def truncate_field(limits: Limits | Scorer) -> Field:
     """Make the field that says what happens to a text over the model's limit, in one word."""
     return Field(
         "truncate",
@@ -253,7 +253,7 @@ def truncate_field(limits: Limits) -> Field:
     )
 
 
-def truncation_fields(limits: Limits | Reranker, *, pairs: bool = False) -> tuple[Field, ...]:
+def truncation_fields(limits: Limits | Scorer, *, pairs: bool = False) -> tuple[Field, ...]:
     """Make the two fields of text-embeddings-inference for the same; `pairs` are a reranker's."""
     tokens = f"{limits.max_tokens} tokens"
     over = f"a pair over {tokens}, the longer text first" if pairs else f"a text over {tokens}"

@@ -40,6 +40,7 @@ TOOLS = (
     Tool("search", "POST", "/search", "Find the entries of the index that answer a query best."),
     Tool("embed", "POST", "/", "Turn a text, or several, into vectors."),
     Tool("rerank", "POST", "/rerank", "Rank texts by their relevance for a query."),
+    Tool("classify", "POST", "/classify", "Label a text, or several, with a score for each label."),
     Tool("describe_index", "GET", "/info", "Describe the model, its vector space and its limits."),
 )
 
@@ -80,6 +81,8 @@ class McpOperation(Operation):
             tool.name: (tool, routes[tool.path][tool.method])
             for tool in TOOLS
             if tool.method in routes.get(tool.path, {})
+            # A classifier has labels at the root, by other servers' APIs.
+            and not (tool.path == "/" and "/classify" in routes)
         }
 
     def serve(self, request: Request, record: RequestRecord) -> Response:

@@ -42,10 +42,32 @@ _BOTH_COUNTS = {
 }
 
 
+#: A body has one of the two fields, and null in the other's place or nothing.
+TEXT_OR_TEXTS = {
+    "oneOf": [
+        {"required": ["text"], "properties": {"text": {"type": "string"}}},
+        {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
+    ]
+}
+
 _UNKNOWN = (
     "More than half of a text's tokens are unknown to the model: texts that differ in such words "
     "have nearly the same vector. Use a model that knows the language."
 )
+
+
+def given_texts(values: dict[str, Any]) -> tuple[str, Inputs]:
+    """Return the field that holds the texts, `text` or `texts`, and the texts."""
+    text, texts = values["text"], values["texts"]
+    if (text is None) == (texts is None):
+        raise errors.InvalidFieldError(
+            'The body must have either "text", a string, or "texts", a list of strings; found '
+            + ("neither." if text is None else "both."),
+            field="text",
+        )
+    if texts is None:
+        return "text", Inputs(texts=[text], is_list=False)
+    return "texts", texts
 
 
 def warnings_of(embeddings: Embeddings | None) -> dict[str, Any]:
@@ -84,12 +106,7 @@ class Embed(EmbeddingOperation):
     answers_vectors = True
     summary = "Embed a text, or several."
 
-    rule: ClassVar = {
-        "oneOf": [
-            {"required": ["text"], "properties": {"text": {"type": "string"}}},
-            {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
-        ]
-    }
+    rule: ClassVar = TEXT_OR_TEXTS
 
     def fields(self) -> tuple[Field, ...]:
         limits = self.engine.limits
@@ -113,20 +130,12 @@ class Embed(EmbeddingOperation):
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
-        text, texts = values["text"], values["texts"]
-        if (text is None) == (texts is None):
-            raise errors.InvalidFieldError(
-                'The body must have either "text", a string, or "texts", a list of strings; found '
-                + ("neither." if text is None else "both."),
-                field="text",
-            )
-        field = "text" if texts is None else "texts"
-        inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
+        field, inputs = given_texts(values)
         embeddings = self.embed(call, inputs, field=field, dimensions=values.get("size"))
         rows, extra = self.shaped(embeddings.vectors, values)
         return json_response(
             {
-                **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
+                **({"embeddings": rows} if inputs.is_list else {"embedding": rows[0]}),
                 **extra,
                 "tokens": sum(embeddings.tokens),
                 "vector_space": embeddings.vector_space,

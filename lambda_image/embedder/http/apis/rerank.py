@@ -3,8 +3,8 @@
 TEI's `/rerank` and `/predict` are read from its source; see `tei`. What differs on purpose, besides
 what `tei` lists: a score has the model's own activation, as sentence-transformers gives it, where
 TEI takes the sigmoid or the softmax of any model; `raw_scores` gives logits in both. Texts are cut
-at their ends only. A model with several labels has no `/rerank`, and `/predict` takes pairs, not
-single texts. TEI ignores `top_n`, which litellm sends.
+at their ends only. A model with several labels has no `/rerank`, and `/predict` takes pairs; a
+single text is a classifier's. TEI ignores `top_n`, which litellm sends.
 
 `/v1/rerank` is Cohere's and Jina's, `/v2/rerank` Cohere's: one body, and one answer with the fields
 of both (https://docs.cohere.com/reference/rerank, https://api.jina.ai/redoc). As these two do, they
@@ -19,18 +19,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from embedder.core import errors
-from embedder.core.artifact import ScoringEntry
-from embedder.core.embedding_request import Embeddings
 from embedder.core.reranker import MAX_PASSAGES, Reranker
 from embedder.core.scorer import Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.openai import InfinityModels
-from embedder.http.apis.operation import Api, Call, Described, Operation, is_given, json_response
-from embedder.http.apis.tei import Tei, described_model, timing_headers
+from embedder.http.apis.operation import Api, Call, Operation, is_given, json_response
+from embedder.http.apis.scores import RAW_SCORES, ScoreInfo, labeled
+from embedder.http.apis.tei import Tei, timing_headers
 from embedder.http.http_types import Request, Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
 
@@ -75,9 +72,6 @@ class ScoringOperation(Operation):
         return scores
 
 
-RAW_SCORES = Field(
-    "raw_scores", Boolean(), "Return the model's logits, without its activation.", default=False
-)
 TOP_N = Field("top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default.")
 
 
@@ -132,7 +126,7 @@ class Rerank(ScoringOperation):
                 }
                 for index, score in scores.best_first()[: values["top_n"]]
             ],
-            headers=score_headers(scores.work, call),
+            headers=timing_headers(scores.work, call, "score"),
         )
 
 
@@ -152,7 +146,7 @@ class Predict(ScoringOperation):
 
     def respond(self, call: Call, /) -> Response:
         pairs, is_list = call.values["inputs"]
-        scores, work = self.score(
+        scores = self.score(
             call,
             pairs,
             field="inputs",
@@ -160,21 +154,19 @@ class Predict(ScoringOperation):
             truncate=_truncation(call.values),
             raw=call.values["raw_scores"],
         )
-        labels = self.reranker.scoring.labels
-        # By the logits, as `Scores.best_first`.
-        orders = np.argsort(-work.vectors, axis=1, kind="stable").tolist()
-        rows = scores.reshape(len(pairs), len(labels)).tolist()
-        answer = [
-            [{"score": row[label_number], "label": labels[label_number]} for label_number in order]
-            for row, order in zip(rows, orders, strict=True)
-        ]
-        return json_response(answer if is_list else answer[0], headers=score_headers(work, call))
+        labels = labeled(scores, self.reranker.scoring.labels)
+        return json_response(
+            labels if is_list else labels[0], headers=timing_headers(scores.work, call, "score")
+        )
 
 
 class PairsType(JsonType):
     """Two texts, or a list of such pairs."""
 
-    allowed = "a list of two strings, or a list that is not empty of such lists"
+    allowed = (
+        "a list of two strings, or a list that is not empty of such lists: a reranker scores "
+        "pairs, and a classifier labels single texts"
+    )
 
     def __init__(self, text: TextType) -> None:
         self._text = text
@@ -355,27 +347,10 @@ class DocumentsType(JsonType):
         return self._text.check(value, name)
 
 
-class RerankInfo(ScoringOperation, Described):
-    """The model, its labels and all limits: TEI's fields, and ours."""
+class RerankInfo(ScoreInfo):
+    """The same of a reranker."""
 
     name = "rerank_info"
-    summary = "Return the model, its labels and all limits."
-
-    def description(self) -> dict[str, Any]:
-        reranker = self.reranker
-        labels = {str(index): label for index, label in enumerate(reranker.scoring.labels)}
-        return {
-            **described_model(self.model, reranker),
-            "model_type": {
-                "reranker" if len(labels) == 1 else "classifier": {
-                    "id2label": labels,
-                    "label2id": {label: int(index) for index, label in labels.items()},
-                }
-            },
-            "max_client_batch_size": MAX_PASSAGES,
-            "score_space": reranker.manifest.space,
-            "activation": reranker.scoring.activation,
-        }
 
 
 class RerankHealth(native.Health):
@@ -384,7 +359,7 @@ class RerankHealth(native.Health):
     name = "rerank_health"
 
 
-#: Path → method → operation, of a model with one label.
+#: Path → method → operation; the router leaves out what a model with several labels cannot do.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/health": {"GET": RerankHealth},
     "/rerank": {"POST": Rerank},
@@ -394,23 +369,6 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/info": {"GET": RerankInfo},
     "/models": {"GET": InfinityModels},
 }
-
-
-def routes(scoring: ScoringEntry) -> dict[str, dict[str, type[Operation]]]:
-    """Return the routes of a reranker; several labels give no order to rank by."""
-    several = len(scoring.labels) > 1
-    return {
-        path: methods
-        for path, methods in ROUTES.items()
-        if not (several and path.endswith("/rerank"))
-    }
-
-
-def score_headers(work: Embeddings, call: Call) -> dict[str, str]:
-    """Return TEI's headers, with the score space."""
-    headers = timing_headers(work, call)
-    headers["x-score-space"] = headers.pop("x-vector-space")
-    return headers
 
 
 def _truncation(values: dict[str, Any]) -> str:

@@ -50,8 +50,8 @@ from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Resp
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import ENCODINGS, encode, largest_batch
 
-if TYPE_CHECKING:  # an embedding model needs no reranker
-    from embedder.core.reranker import Reranker
+if TYPE_CHECKING:  # an embedding model needs no scores
+    from embedder.core.scorer import Scorer
 
 #: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
 #: option changes a vector here: the model is always loaded, and a cached vector is the same.
@@ -310,7 +310,7 @@ class TeiInfo(EmbeddingOperation, Described):
         }
 
 
-def described_model(model: ServedModel, limits: Limits | Reranker) -> dict[str, Any]:
+def described_model(model: ServedModel, limits: Limits | Scorer) -> dict[str, Any]:
     """Return the fields of `/info` that models of all kinds have."""
     manifest = model.loaded.manifest
     return {
@@ -337,8 +337,8 @@ def described_model(model: ServedModel, limits: Limits | Reranker) -> dict[str, 
     }
 
 
-def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:
-    """Return TEI's headers; times are whole milliseconds."""
+def timing_headers(embeddings: Embeddings, call: Call, kind: str = "vector") -> dict[str, str]:
+    """Return TEI's headers, with times in whole milliseconds, and that of the space of a kind."""
     total = f"{(time.perf_counter() - call.record.started) * 1000:.0f}"
     return {
         "x-compute-type": "cpu+optimized",
@@ -350,5 +350,5 @@ def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:
         # On Lambda nothing queues inside: it starts another execution environment, or answers 429.
         "x-queue-time": f"{embeddings.timings.queue * 1000:.0f}",
         "x-inference-time": f"{embeddings.timings.inference * 1000:.0f}",
-        "x-vector-space": embeddings.vector_space,
+        f"x-{kind}-space": embeddings.vector_space,
     }
