@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from embedding_client._jobs import Execution as Execution
     from embedding_client._jobs import Executions as Executions
     from embedding_client._protocol import BatchLimits as BatchLimits
+    from embedding_client._protocol import Classified as Classified
     from embedding_client._protocol import EmbedOptions as EmbedOptions
     from embedding_client._protocol import Match as Match
     from embedding_client._protocol import Ranked as Ranked
@@ -54,7 +55,7 @@ _NAMES = {
     "_index": "VectorIndex",
     "_ingest_command": "ingest_status",
     "_jobs": "BatchJobs Execution Executions",
-    "_protocol": "BatchLimits EmbedOptions Match Ranked SparseVector",
+    "_protocol": "BatchLimits Classified EmbedOptions Match Ranked SparseVector",
     "_readers": "TextSource",
     "_responses": "EmbeddedTexts",
     "_targets": "invocation_event",

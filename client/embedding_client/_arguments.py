@@ -25,6 +25,7 @@ def add_calls(commands: Any) -> None:
     _add_models(commands)
     _add_search(commands)
     _add_rerank(commands)
+    _add_classify(commands)
     _add_chunk(commands)
     _add_compare(commands)
     _add_mcp(commands)
@@ -177,6 +178,32 @@ def _add_rerank(commands: Any) -> None:
         "--refuse-long", action="store_true", help="refuse texts over the limit; default: cut them"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each text")
+    parser.set_defaults(output=None)
+    _add_connection(parser)
+
+
+def _add_classify(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "classify",
+        "Label texts, or those of a file, by the endpoint's classifier.",
+        run="_embed_command.classify",
+    )
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
+    parser.add_argument(
+        "--file",
+        type=Path,
+        help="a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
+    )
+    _add_reading(parser)
+    parser.add_argument(
+        "--truncate",
+        action=argparse.BooleanOptionalAction,
+        help="whether to cut the end of a text over the limit (default: the endpoint's)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON line for each text, with all labels"
+    )
     parser.set_defaults(output=None)
     _add_connection(parser)
 

@@ -25,9 +25,10 @@ from embedding_client._flows import (
     Flow,
     check_rerank,
     concatenate,
+    joined,
     ranked,
 )
-from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
+from embedding_client._protocol import Classified, EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import EmbeddedTexts
 from embedding_client._targets import EndpointRequest
 from embedding_client.errors import ConfigurationError, UnreachableError
@@ -126,8 +127,14 @@ class AsyncEmbeddingClient(BaseClient[httpx2.AsyncClient]):
         flows = self._flows.sparse(
             texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
         )
-        batches = await self._all(flows)
-        return [vector for batch in batches for vectors in batch for vector in vectors]
+        return joined(await self._all(flows))
+
+    async def classify(
+        self, texts: Iterable[str], *, raw_scores: bool = False, truncate: bool | None = None
+    ) -> list[Classified]:
+        """Label texts with a classifier. See `EmbeddingClient.classify`."""
+        options = {"raw_scores": raw_scores or None, "truncate": truncate}
+        return joined(await self._all(self._flows.classify(texts, **options)))
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

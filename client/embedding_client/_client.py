@@ -18,9 +18,10 @@ from embedding_client._flows import (
     Flow,
     check_rerank,
     concatenate,
+    joined,
     ranked,
 )
-from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
+from embedding_client._protocol import Classified, EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import EmbeddedTexts
 from embedding_client._targets import EndpointRequest
 from embedding_client.errors import ConfigurationError, UnreachableError
@@ -181,8 +182,25 @@ class EmbeddingClient(BaseClient[httpx2.Client]):
         flows = self._flows.sparse(
             texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
         )
-        batches = self._in_order(flows)
-        return [vector for batch in batches for vectors in batch for vector in vectors]
+        return joined(self._in_order(flows))
+
+    def classify(
+        self, texts: Iterable[str], *, raw_scores: bool = False, truncate: bool | None = None
+    ) -> list[Classified]:
+        """Label texts with a classifier. Return the labels of each, in order.
+
+        Args:
+            texts: The texts to label: any iterable, of any length.
+            raw_scores: Whether scores are the model's logits, without its activation.
+            truncate: Whether to cut the end of a text over the model's limit. None takes the
+                endpoint's default.
+
+        Raises:
+            RequestError: With status 404, if the endpoint serves another kind of model. With
+                `position`, if a text is refused.
+        """
+        options = {"raw_scores": raw_scores or None, "truncate": truncate}
+        return joined(self._in_order(self._flows.classify(texts, **options)))
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

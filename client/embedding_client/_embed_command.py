@@ -1,4 +1,4 @@
-"""`embed` with texts, a file or a pipe, `embed rerank` and `embed info`."""
+"""`embed` with texts, a file or a pipe, `embed rerank`, `embed classify` and `embed info`."""
 
 import argparse
 import json
@@ -154,6 +154,29 @@ def rerank(args: argparse.Namespace) -> int:
             print(json.dumps(asdict(passage), ensure_ascii=False))
         else:
             print(f"{passage.score:.4f}  {' '.join(passage.passage.split())}")
+    return 0
+
+
+def classify(args: argparse.Namespace) -> int:
+    """Run `embed classify`: print each text with its best label, or as JSON with all labels."""
+    if args.texts and (args.file is not None or args.format):
+        args.usage_error("give texts, or --file with --format, not both")
+    texts = args.texts
+    if not texts:
+        if args.file is None and sys.stdin.isatty():
+            args.usage_error("nothing to label: give texts, --file, or a pipe")
+        args.file = args.file or Path("-")
+        with _source(args) as source:
+            texts = source.texts()
+            if not texts:
+                raise nothing_in(source.name, "label")
+    with _connected(args) as client:
+        classified = client.classify(texts, truncate=args.truncate)
+    for text, labels in zip(texts, classified, strict=True):
+        if args.json:
+            print(json.dumps({"text": text, **asdict(labels)}, ensure_ascii=False))
+        else:
+            print(f"{labels.score:.4f}  {labels.label}  {' '.join(text.split())}")
     return 0
 
 

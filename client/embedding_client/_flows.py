@@ -21,6 +21,7 @@ import numpy.typing as npt
 from embedding_client._protocol import (
     Batch,
     BatchLimits,
+    Classified,
     EmbedOptions,
     Match,
     Ranked,
@@ -36,6 +37,7 @@ from embedding_client._protocol import (
 from embedding_client._responses import (
     EmbeddedTexts,
     VectorSpaceGuard,
+    read_labels,
     read_matches,
     read_object,
     read_scores,
@@ -226,12 +228,27 @@ class EmbeddingFlows:
         self, texts: Iterable[str], **options: Any
     ) -> Iterator[Flow[list[list[SparseVector]]]]:
         """Check all texts, and yield the flow of each batch to lists of their sparse vectors."""
+        return self._each_text("/", texts, options, read_sparse)
+
+    def classify(
+        self, texts: Iterable[str], **options: Any
+    ) -> Iterator[Flow[list[list[Classified]]]]:
+        """Check all texts, and yield the flow of each batch to lists of their labels."""
+        return self._each_text("/classify", texts, options, read_labels)
+
+    def _each_text(
+        self,
+        path: str,
+        texts: Iterable[str],
+        options: Mapping[str, Any],
+        read: Callable[..., tuple[_T, str]],
+    ) -> Iterator[Flow[list[_T]]]:
         groups = batches(list(checked(texts)), self._limits)
 
         def body(texts: Sequence[str]) -> bytes:
             return json_body(texts=list(texts), **options)
 
-        return (self._in_parts("/", batch, body, read_sparse) for batch in groups)
+        return (self._in_parts(path, batch, body, read) for batch in groups)
 
     def _in_parts(
         self,
@@ -391,6 +408,11 @@ def ranked(
         Ranked(index=index, score=scores[index][0], passage=passages[index])
         for index in order[:top_k]
     ]
+
+
+def joined(batches: Iterable[Iterable[Iterable[_T]]]) -> list[_T]:
+    """Return the results of all texts, in order, from the responses to each batch."""
+    return [result for batch in batches for response in batch for result in response]
 
 
 def concatenate(arrays: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:

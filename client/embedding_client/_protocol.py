@@ -175,6 +175,21 @@ class Ranked:
     passage: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """The labels of a text.
+
+    Attributes:
+        label: The label with the highest score.
+        score: Its score. Scores of two label spaces cannot be compared.
+        scores: The score of each label by its name, the highest first.
+    """
+
+    label: str
+    score: float
+    scores: Mapping[str, float]
+
+
 class SparseVector(NamedTuple):
     """The weights of a text that are not 0, in the order of their tokens.
 

@@ -13,7 +13,7 @@ import httpx2
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._protocol import EmbedOptions, Match, SparseVector, numpy_type
+from embedding_client._protocol import Classified, EmbedOptions, Match, SparseVector, numpy_type
 from embedding_client.errors import (
     ForbiddenError,
     RequestError,
@@ -159,6 +159,26 @@ def read_sparse(response: httpx2.Response, *, count: int) -> tuple[list[SparseVe
     if len(vectors) != count or any(len(indices) != len(values) for indices, values in vectors):
         raise _invalid(response, f"it does not hold {count} sparse vectors")
     return vectors, space
+
+
+def read_labels(response: httpx2.Response, *, count: int) -> tuple[list[Classified], str]:
+    """Return the labels of each text of a response and the name of their label space."""
+    value = read_object(response, count=count)
+    try:
+        classified = [
+            Classified(
+                label=str(entries[0]["label"]),
+                score=float(entries[0]["score"]),
+                scores={str(entry["label"]): float(entry["score"]) for entry in entries},
+            )
+            for entries in value["classifications"]
+        ]
+        space = str(value["label_space"])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise _invalid(response, "it does not hold labels") from error
+    if len(classified) != count:
+        raise _invalid(response, f"it does not hold the labels of {count} texts")
+    return classified, space
 
 
 def read_matches(response: httpx2.Response) -> tuple[list[Match], str]:

@@ -124,6 +124,8 @@ def _in_options(error: EmbeddingClientError) -> str:
             message = message.replace(f'"{error.field}"', option, 1).replace('"top_k"', "--top")
         if error.code == "unknown_path" and "path of a reranker" in message:
             message += " Its texts are ranked by `embed rerank` and client.rerank."
+        if "found a classifier" in message:
+            message += " Its texts are labeled by `embed classify` and client.classify."
         if error.status == 401:
             message += " To send a key, use --api-key-env."
     if isinstance(error, UnreachableError) and any(host in message for host in _LOCAL):

@@ -82,7 +82,7 @@ def _refused(snapshot: Snapshot, summary: str, advice: str, **data: Any) -> Chec
 
 
 def check_signed(snapshot: Snapshot) -> CheckResult:
-    """Send a signed request; only a vector or a score is right."""
+    """Send a signed request; only a vector or scores are right."""
     reply = snapshot.signed()
     if isinstance(reply, NoAnswer):
         return failed(f"no answer ({reply.reason})", f"{_NO_ANSWER}; otherwise {_OUTAGE}")
@@ -105,8 +105,9 @@ def check_signed(snapshot: Snapshot) -> CheckResult:
 
 def _answered(reply: Reply) -> CheckResult:
     took = round(reply.milliseconds, 1)
-    if "x-score-space" in reply.headers:
-        return ok(f"200, a score in {took:,.0f} ms", status=200, milliseconds=took)
+    for header, answer in (("x-score-space", "a score"), ("x-label-space", "labels")):
+        if header in reply.headers:
+            return ok(f"200, {answer} in {took:,.0f} ms", status=200, milliseconds=took)
     try:
         size = len(json.loads(reply.body)["embedding"])
     except (ValueError, TypeError, KeyError):

@@ -269,20 +269,21 @@ class Snapshot:
 
     @once
     def signed(self) -> Reply | NoAnswer:
-        """Return the answer to a signed request for a vector, or for a reranker's score."""
+        """Return the answer to a signed request for a vector, or for scores."""
         return self._hello(signed=True)
 
     def _hello(self, *, signed: bool) -> Reply | NoAnswer:
         reply = self.send("POST", "/", _HELLO, signed=signed)
-        if isinstance(reply, Reply) and reply.status == 404:
+        # A reranker has nothing at the root, and a classifier refuses to embed there.
+        if isinstance(reply, Reply) and reply.status in {404, 424}:
             reply = self.send("POST", "/predict", _HELLO_PAIR, signed=signed)
         return reply
 
     def served_space(self) -> str:
-        """Return the vector space or the score space of that answer, or skip."""
+        """Return the vector space of that answer, or that of its scores, or skip."""
         reply = self.signed()
         if isinstance(reply, Reply) and reply.status == 200:
-            for header in ("x-vector-space", "x-score-space"):
+            for header in ("x-vector-space", "x-score-space", "x-label-space"):
                 if space := reply.headers.get(header):
                     return space
         raise SkippedError("no vector in answer to a signed request, see above")
