@@ -43,7 +43,7 @@ from embedding_kit.settings.compatibility import (
 )
 from embedding_kit.settings.index import check_dimension
 from embedding_kit.settings.ingest import check_chunks, check_ingest, check_prefixes
-from embedding_kit.settings.model import COMPANIONS, check_index, check_kind
+from embedding_kit.settings.model import COMPANIONS, check_index, check_kind, check_task
 from embedding_kit.settings.ownership import (
     check_boundary,
     check_existing,
@@ -214,6 +214,7 @@ class EnvironmentSettings(Settings):
             return None
         combined = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
         # A copy is not validated.
+        check_task(combined)
         check_index(combined)
         return combined
 

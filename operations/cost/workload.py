@@ -144,7 +144,7 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
 def model_speed(model: ModelSettings) -> Speed:
     """Return the times of a model: of the catalog's shape, or estimated from its own folder."""
     table = measurements()
-    ratios, source = _from_folder(model.folder) if model.folder else _from_catalog(model.name)
+    ratios, source = _from_folder(model) if model.folder else _from_catalog(model.name)
     if ratios is None:
         raise ValueError(
             f"there are no measured times of {model.folder or model.name}; allowed: a model of the "
@@ -166,7 +166,8 @@ def _from_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
     return (shape.tokens_32, shape.tokens_256), "measured.json"
 
 
-def _from_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:
+def _from_folder(model: ModelSettings) -> tuple[tuple[float, float] | None, str]:
+    folder = model.folder or Path()
     for path in (folder / "config.json", folder / "0_Transformer" / "config.json"):
         try:
             config = json.loads(path.read_bytes())
@@ -174,8 +175,10 @@ def _from_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:
             continue
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from None
-        # A request to a reranker takes the time of all its pairs.
-        if not isinstance(config, dict) or "Classification" in str(config.get("architectures")):
+        if not isinstance(config, dict):
+            return None, ""
+        # A request to a reranker takes the time of all its pairs, one to a classifier of its text.
+        if "Classification" in str(config.get("architectures")) and model.task != "classify":
             return None, ""
         return estimate(config), f"estimated by the sizes in {path}"
     # An adapter alone has none, and a folder of S3 may not be here yet.

@@ -63,6 +63,7 @@ def _models(source: dict) -> dict[str, Any]:
         {"revision": "a" * 40},
         {"dimensions": [768, 512, 256, 128]},
         {"route": "document"},
+        {"task": "classify"},
     ],
 )
 def test_each_choice_of_a_model_reaches_the_compiler(docker_image, tmp_path, choices):

@@ -5,12 +5,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from embedder.core.artifact import Artifact
 from tests.docs.pages import BLOCK, RECIPES, SERVED
 from tests.docs.pages import run as run_command
 from tests.embedder.server.test_serve import process
+from tests.fixtures.small_artifact import small_artifact
+from tests.model_compiler.goldens.reranker_models import write_reranker
 
 from .conftest import FACTS, FOLDER, KEYS
 
@@ -28,6 +31,16 @@ client = Client(base_url="{url}")
 body = OpenAIEmbeddingInputText(input_={texts!r}, model=model.id)
 answer = embeddings.sync(client=client, body=body)
 print(json.dumps([entry.embedding for entry in answer.data]))
+"""
+INFINITY_CLASSIFY = """
+import json
+from infinity_client import Client
+from infinity_client.api.default import classify
+from infinity_client.models import ClassifyInput
+
+body = ClassifyInput(input_={texts!r}, raw_scores=True)
+answer = classify.sync(client=Client(base_url="{url}"), body=body)
+print(json.dumps([[entry.to_dict() for entry in entries] for entries in answer.data]))
 """
 MISTRAL = """
 import json
@@ -64,6 +77,17 @@ def test_vectors_by_other_servers_clients(program, *, url, run, request, printed
     code = program.format(url=url, texts=FACTS)
     python = request.getfixturevalue("python_with_infinity")
     printed_vectors(run(code, tmp_path, python=python))
+
+
+def test_labels_by_infinitys_client(run, request, tmp_path):
+    """It sends its own body to /classify, and reads the labels of the kit's API."""
+    artifact = small_artifact(write_reranker(tmp_path / "m", labels=3))
+    with process(artifact, "--no-keys") as (served, _):
+        body = {"texts": FACTS, "raw_scores": True, "truncate": True}
+        own = httpx2.post(f"{served}/classify", json=body).raise_for_status().json()
+        code = INFINITY_CLASSIFY.format(url=served, texts=FACTS)
+        printed = run(code, tmp_path, python=request.getfixturevalue("python_with_infinity"))
+    assert json.loads(printed) == own["classifications"]
 
 
 @pytest.mark.skipif(not (GO_PATH / "src/github.com/aws/aws-sdk-go-v2").exists(), reason="needs Go")

@@ -24,6 +24,7 @@ HERE = {"account": "111122223333", "region": "eu-central-1"}
 NAME = "embeddings.example.com"
 PAGE = "https://example.com"
 CALLER = {"name": "search", "rate": 20, "burst": 40}
+CLASSIFIER = {"name": "acme/topics", "task": "classify"}
 SERVER = {**SUBNETS, "clients": ["10.0.0.0/16"]}
 OPEN, KEYED = {"no_keys": True}, {"keys_secret": SECRET}
 BATCH = {"input": "s3://documents", "output": "s3://vectors"}
@@ -265,6 +266,24 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             "model": {"name": "acme/pair", "index": "test.toml", "route": "query"},
             "sparse": {"name": "acme/splade"},
         },
+    ],
+    "classifier": [
+        *_of(
+            "model",
+            CLASSIFIER,
+            {"task": "embed"},
+            {"task": "rerank", "index": "test.toml"},
+            {"name": "all-MiniLM-L6-v2"},
+            {"dimensions": [64], "index_dimension": 64, "route": "query"},
+            {"index": "test.toml"},
+        ),
+        {"model": CLASSIFIER, "reranker": {"name": "acme/ranker"}},
+        {"model": CLASSIFIER, "sparse": {"kind": "bm25"}},
+        {"model": CLASSIFIER, "sparse": {"name": "acme/splade"}},
+        {"model": CLASSIFIER, "index": {}},
+        {"model": CLASSIFIER, **DOCUMENTS},
+        {"model": CLASSIFIER, "index": {}, "standby": MINILM},
+        {"standby": CLASSIFIER, "index": {}},
     ],
     "ownership": [
         {"region": "us-east-1", "encryption": {"key": KEY}},

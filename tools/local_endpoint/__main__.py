@@ -35,6 +35,16 @@ from tools.local_endpoint.signature import SignedRequest
 
 #: The other kinds of models by their tables: the tasks that they are compiled for.
 _COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
+#: What is asked first by the kind of the answer: a body, its path, and the words after `embed`.
+_EXAMPLES = {
+    "vector": ('{"text":"hello world"}', "", '"hello world"'),
+    "score": (
+        '{"query":"a greeting","texts":["hello world"]}',
+        "rerank",
+        'rerank "a greeting" FILE',
+    ),
+    "label": ('{"text":"hello world"}', "classify", 'classify "hello world"'),
+}
 #: In the place of a sparse encoder: BM25, which needs no model.
 _BM25 = "bm25"
 #: Where the server listens if nothing else is said: this machine only.
@@ -72,14 +82,14 @@ def _serve(arguments: Sequence[str]) -> int:
     )
     with url:
         try:
-            embeds = _initialize(runtime)
+            answer = _initialize(runtime)
         except FunctionError as error:
             raise FunctionError(f"the function did not start: {error.reason}") from error
         said = _ready(
             url.url,
             model=options.model,
             runtime=runtime.description,
-            embeds=embeds,
+            answer=answer,
             has_page=index is not None,
         )
         print(said, flush=True)
@@ -156,8 +166,11 @@ def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
                 "--sparse bm25 weighs the words of texts; found without --index or --documents."
             )
     models = {"embed": options.model, **{task: model for task, model in sources.items() if model}}
+    chosen = {"embed": options.task, "rerank": "rerank"}
     artifacts = {
-        task: artifact_of(model, accept_license=options.accept_license, verbose=verbose)
+        task: artifact_of(
+            model, task=chosen.get(task), accept_license=options.accept_license, verbose=verbose
+        )
         for task, model in models.items()
     }
     artifact = together_of(artifacts) if len(artifacts) > 1 else artifacts["embed"]
@@ -188,6 +201,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_MODEL,
         help="a model of the catalog, a sentence-transformers folder, or an artifact folder "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("classify", "rerank"),
+        help="what a model with labels does (default: its files say so)",
     )
     parser.add_argument(
         "--accept-license",
@@ -266,23 +284,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _initialize(runtime: Runtime) -> bool:
-    """Send a first request, which initializes the function; return whether it makes vectors."""
+def _initialize(runtime: Runtime) -> str:
+    """Send a first request, which initializes the function; return what it answers others with.
+
+    That is `vector`, `score` or `label`, of which the answer has the space.
+    """
     request = SignedRequest(method="GET", target="/health", headers={"host": "localhost"}, body=b"")
     answer = runtime.invoke(to_event(request, access_key="local", source_ip="127.0.0.1"))
-    return "vector_space" in json.loads(json.loads(answer)["body"])
+    health = json.loads(json.loads(answer)["body"])
+    return next(answered for answered in _EXAMPLES if f"{answered}_space" in health)
 
 
 def _ready(
-    url: str, *, model: str, runtime: str, embeds: bool = True, has_page: bool = False
+    url: str, *, model: str, runtime: str, answer: str = "vector", has_page: bool = False
 ) -> str:
     pair = key_pair()
     # Print only the documented default secret.
     secret = "local" if pair.access_key == "local" else "$AWS_SECRET_ACCESS_KEY"
-    body, path, example = '{"text":"hello world"}', "", '"hello world"'
-    if not embeds:
-        body, path = '{"query":"a greeting","texts":["hello world"]}', "rerank"
-        example = 'rerank "a greeting" FILE'
+    body, path, example = _EXAMPLES[answer]
     page = f"\n        Search in a browser: {url}/" if has_page else ""
     return textwrap.dedent(f"""
         {model} is served at {url} by {runtime}.{page}

@@ -120,7 +120,7 @@ class ChunkRoute:
     @cached_property
     def _request_tokenizer(self) -> RequestTokenizer:
         artifact = load_artifacts(self._artifact)[0]
-        if artifact.manifest.task == "rerank":
-            raise UnknownPathError("Nothing is served at this path of a reranker.")
+        if artifact.manifest.scoring is not None:
+            raise UnknownPathError(f"Nothing is served at this path of {artifact.manifest.kind}.")
         model = SparseEncoder if artifact.manifest.task == "sparse" else Engine
         return model.load(artifact).request_tokenizer

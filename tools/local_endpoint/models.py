@@ -32,16 +32,22 @@ class ModelError(Exception):
 
 
 def artifact_of(
-    model: str, *, accept_license: str | None = None, cache: Path = _CACHE, verbose: bool = False
+    model: str,
+    *,
+    task: str | None = None,
+    accept_license: str | None = None,
+    cache: Path = _CACHE,
+    verbose: bool = False,
 ) -> Path:
     """Return the artifact folder of a model. Compile the model if necessary."""
     folder = Path(model).expanduser()
     if any((folder / name).is_file() for name in _NAMES):
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
-    artifact = cache / f"{name}-{_fingerprint(model, folder)}"
-    accepted = ["--accept-license", accept_license] if accept_license else []
-    command = ["model_compiler", model, *accepted, "--documents", str(_DOCUMENTS)]
+    artifact = cache / f"{name}-{_fingerprint(model, folder)}{f'-{task}' * bool(task)}"
+    options = {"--accept-license": accept_license, "--task": task, "--documents": str(_DOCUMENTS)}
+    command = ["model_compiler", model]
+    command += [word for name, value in options.items() if value for word in (name, value)]
     _build(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact
 

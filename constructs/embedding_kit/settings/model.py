@@ -263,6 +263,10 @@ class ModelSettings(ModelSource):
         "The number of dimensions of its vectors in the index of `[index]`, one of the model's. If "
         "unset, the model's full number; a model that is not in the catalog needs this setting."
     )
+    task: Literal["classify", "rerank"] | None = optional(
+        "Whether a model with labels is a classifier (`classify`) or a reranker. If unset, its "
+        "files say so: several labels are a classifier's."
+    )
     route: Literal["query", "document"] | None = optional(
         "The part of a Router that is served; its vectors are in one space with the other part's. "
         "Without it, a Router is refused when it is built."
@@ -352,6 +356,7 @@ class ModelSettings(ModelSource):
 
     @model_validator(mode="after")
     def _index_of_documents(self) -> Self:
+        check_task(self)
         check_index(self)
         return self
 
@@ -435,6 +440,18 @@ def check_index(model: ModelSettings) -> None:
             "cannot encode its texts",
             found='index with route = "query" and [sparse]',
             allowed='no index, no [sparse], or route = "document"',
+        )
+
+
+def check_task(model: ModelSettings) -> None:
+    """Refuse of a model that gives scores what only vectors have, and other models next to it."""
+    of_vectors = ("dimensions", "index_dimension", "route", "index", *COMPANIONS)
+    settings = ", ".join(name for name in of_vectors if getattr(model, name))
+    if model.task and (settings or model.catalog):
+        raise rule_error(
+            "a model with a task gives scores, has no vectors and is served alone",
+            found=f'task = "{model.task}" with {settings or model.name}',
+            allowed=f"no {settings}, or no task" if settings else "OWNER/NAME or the folder of one",
         )
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from embedding_kit.prices import hosted_models, load_prices
+from embedding_kit.settings import ModelSettings
 from operations.cost.command import main
 from operations.cost.forecast import price_notes
+from operations.cost.workload import model_speed
 from tools.cost import resources_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -341,6 +343,15 @@ def test_a_folder_without_sizes_is_refused(cost, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(reranker))
     assert "there are no measured times of" in cost("dev", "--model", str(tmp_path))[2]
     assert cost("dev", "--model", str(tmp_path), "--milliseconds", "20")[0] == 0
+
+
+def test_a_classifier_has_the_time_of_its_text(tmp_path):
+    """`task = "classify"` makes a folder with a head of labels a model of single texts."""
+    (tmp_path / "config.json").write_text(json.dumps(MINILM))
+    embedding = model_speed(ModelSettings(folder=tmp_path))
+    head = MINILM | {"architectures": ["BertForSequenceClassification"]}
+    (tmp_path / "config.json").write_text(json.dumps(head))
+    assert model_speed(ModelSettings(folder=tmp_path, task="classify")) == embedding
 
 
 def test_the_command_imports_no_cdk():

@@ -215,12 +215,24 @@ def test_the_server_serves_a_model(minilm_artifact):
         program.communicate()
 
 
-def test_a_reranker_is_tried_with_a_query():
+@pytest.mark.parametrize(
+    ("answer", "body", "path", "words"),
+    [
+        (
+            "score",
+            '{"query":"a greeting","texts":["hello world"]}',
+            "rerank",
+            'rerank "a greeting" FILE',
+        ),
+        ("label", '{"text":"hello world"}', "classify", 'classify "hello world"'),
+    ],
+)
+def test_another_model_is_tried_by_its_own_path(answer, body, path, words):
     """The commands to copy are those of the model that is served."""
-    output = command._ready("http://127.0.0.1:1", model="m", runtime="r", embeds=False)
-    assert '{"query":"a greeting","texts":["hello world"]}' in output
-    assert "http://127.0.0.1:1/rerank\n" in output
-    assert 'embed rerank "a greeting" FILE --url http://127.0.0.1:1\n' in output
+    output = command._ready("http://127.0.0.1:1", model="m", runtime="r", answer=answer)
+    assert body in output
+    assert f"http://127.0.0.1:1/{path}\n" in output
+    assert f"embed {words} --url http://127.0.0.1:1\n" in output
 
 
 def test_a_folder_of_several_artifacts_is_served(tmp_path):
