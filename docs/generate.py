@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import embedding_kit
-from embedder.http.apis import rerank, search, sparse
+from embedder.http.apis import classify, rerank, search, sparse
 from embedder.http.router import ROUTES
 from embedding_client import errors
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, described, measurements
@@ -45,6 +45,7 @@ def paths_table() -> str:
         "": ROUTES,
         ", of an index": search.ROUTES,
         ", of a reranker": rerank.ROUTES,
+        ", of a classifier": classify.ROUTES,
         ", of a sparse encoder": sparse.ROUTES,
     }
     for kind, routes in routes_by_kind.items():
@@ -137,7 +138,7 @@ def llms_text() -> str:
     """Return the pages with a sentence each, for agents: https://llmstxt.org."""
     pages = (ROOT / "docs/README.md").read_text(encoding="utf-8").partition("\n\n")[2]
     lists = pages.partition("[Contributing]")[0].rstrip()
-    about = "An AWS CDK kit for text embeddings, rerankers and sparse encoders on AWS Lambda."
+    about = "An AWS CDK kit for text embeddings, rerankers and classifiers on AWS Lambda."
     first_command = (
         "Serve a model without an account: `scripts/serve`. Deploy it: `scripts/deploy dev`."
     )
