@@ -10,7 +10,7 @@ import embedding_client
 
 #: Users may rely on these; each change is for the changelog.
 NAMES = """
-    ApiKeyAuth AsyncEmbeddingClient AwsError BatchJobs BatchLimits ConfigurationError
+    ApiKeyAuth AsyncEmbeddingClient AwsError BatchJobs BatchLimits Classified ConfigurationError
     CredentialsError EmbedOptions EmbeddedTexts EmbeddingClient EmbeddingClientError Execution
     Executions FileError ForbiddenError Match Ranked RequestError ResponseError RetryPolicy
     ServiceError SigV4Auth SparseVector TextSource ThrottledError UnreachableError VectorIndex
