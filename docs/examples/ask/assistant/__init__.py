@@ -1,0 +1,1 @@
+"""A function that answers questions from your documents."""

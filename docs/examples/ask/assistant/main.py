@@ -1,0 +1,140 @@
+"""Chat completions in OpenAI's form, with answers from the documents of an embedding endpoint.
+
+The environment: SEARCH_URL, the endpoint; MODEL, what `make_generator` takes; THRESHOLD, the cosine
+below which a passage answers nothing; ANSWER_SECONDS, 40 less than the function's timeout, which is
+what a search or a token may take.
+"""
+
+import json
+import logging
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import httpx2
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.requests import Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
+
+from embedding_client import EmbeddingClient, EmbeddingClientError, RetryPolicy
+
+from .generators import make_generator
+from .prompt import NOTHING_FOUND, Source, conversation
+
+#: OpenAI's `delta` and `finish_reason`.
+Step = tuple[dict[str, str], str | None]
+_SECONDS = float(os.environ.get("ANSWER_SECONDS", "80"))
+_THRESHOLD = float(os.environ.get("THRESHOLD", "0.3"))
+_model = os.environ.get("MODEL", "amazon.nova-micro-v1:0")
+_generate = make_generator(_model)
+_search = EmbeddingClient(
+    os.environ["SEARCH_URL"],
+    http_client=httpx2.Client(timeout=10),
+    retries=RetryPolicy(attempts=3, longest_wait=5),
+)
+_log = logging.getLogger("uvicorn.error")
+app = FastAPI(openapi_url=None)
+
+
+class Message(BaseModel, extra="forbid"):
+    """What a user or the model said. The instructions are the app's own."""
+
+    role: Literal["user", "assistant"]
+    content: str = Field(min_length=1, max_length=10_000)
+
+
+class Question(BaseModel, extra="forbid"):
+    """The fields of OpenAI's request that are obeyed, and `model`, which the deploy decides."""
+
+    messages: list[Message] = Field(min_length=1, max_length=21)
+    model: str = ""
+    stream: bool = False
+    max_tokens: int = Field(default=500, ge=1, le=2000)
+
+
+class GenerationError(Exception):
+    """The model failed."""
+
+
+@app.get("/health")
+def health() -> str:
+    """Answer once the model is loaded: Lambda Web Adapter waits for it."""
+    return "ok"
+
+
+@app.post("/v1/chat/completions")
+def answer(question: Question) -> Response:
+    """Search for the last message, and answer from the passages that are like it."""
+    deadline = time.monotonic() + _SECONDS
+    said = [(message.role, message.content) for message in question.messages]
+    if [role for role, _ in said] != (["user", "assistant"] * len(said))[: len(said) | 1]:
+        return _error("messages: user and assistant take turns, and the user is first and last")
+    try:
+        matches = _search.search(said[-1][1], top=5, candidates=20)
+    except EmbeddingClientError as error:
+        _log.error("search failed: %s", type(error).__name__)
+        return _error("The documents cannot be searched now.", status=502)
+    matches = [match for match in matches if match.scores.get("dense", 0.0) >= _THRESHOLD]
+    sources = [
+        Source(number, match.text or "", str(match.metadata.get("document", match.id)))
+        for number, match in enumerate(matches, start=1)
+    ]
+    prompt = conversation(said, sources)
+    tokens = _generate(prompt, question.max_tokens) if sources else iter([NOTHING_FOUND])
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": _model}
+    head["sources"] = [source._asdict() for source in sources]
+    steps = _steps(tokens, deadline)
+    if question.stream:
+        return StreamingResponse(_events(head, steps), media_type="text/event-stream")
+    try:
+        *deltas, (_, finish) = steps
+    except GenerationError:
+        return _error("The answer cannot be generated now.", status=502)
+    message = {"role": "assistant", "content": "".join(delta["content"] for delta, _ in deltas)}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return JSONResponse(head | {"object": "chat.completion", "choices": [choice]})
+
+
+def _steps(tokens: Iterator[str | None], deadline: float) -> Iterator[Step]:
+    """Yield the step of each piece, and that of the end."""
+    finish, count, started = "stop", 0, time.monotonic()
+    try:
+        for token in tokens:
+            if token is None or time.monotonic() > deadline:
+                finish = "length"
+                break
+            count += 1
+            yield {"content": token}, None
+    except Exception as error:
+        _log.error("generation failed: %s", type(error).__name__)
+        raise GenerationError from error
+    _log.info("%d pieces in %.1f s, %s", count, time.monotonic() - started, finish)
+    yield {}, finish
+
+
+def _events(head: dict[str, Any], steps: Iterator[Step]) -> Iterator[str]:
+    """Yield server-sent events; those of OpenAI's clients keep `sources`."""
+    try:
+        for delta, finish in steps:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish}
+            chunk = head | {"object": "chat.completion.chunk", "choices": [choice]}
+            yield f"data: {json.dumps(chunk)}\n\n"
+            head.pop("sources", None)
+    except GenerationError:
+        yield f"data: {bytes(_error('The answer ends here: the model failed.').body).decode()}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+@app.exception_handler(RequestValidationError)
+def _invalid(_request: Request, error: RequestValidationError) -> Response:
+    reasons = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
+    return _error("; ".join(reasons))
+
+
+def _error(message: str, *, status: int = 400) -> Response:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return JSONResponse({"error": {"message": message, "type": kind}}, status_code=status)
