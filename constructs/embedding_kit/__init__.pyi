@@ -7,6 +7,7 @@ from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEnd
 from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
 from embedding_kit.hosting import Hosting as Hosting
 from embedding_kit.ingestion import Ingestion as Ingestion
+from embedding_kit.ingestion import document_bucket as document_bucket
 from embedding_kit.jobs import EmbeddingBatch as EmbeddingBatch
 from embedding_kit.jobs import IndexLoading as IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms

@@ -227,8 +227,14 @@ class Ingestion(DistributedJobs):
         allow(role, WRITE_KEY, [key.key_arn], sid="UseKeyOfQueues", conditions=only)
 
 
-def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bucket:
-    """Create a bucket for documents, which sends its events to EventBridge."""
+def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None = None) -> s3.Bucket:
+    """Create a private bucket for documents, which sends its events to EventBridge.
+
+    Args:
+        scope: The parent of the bucket.
+        id: The id of the bucket in it.
+        key: A KMS key. By default, S3's own key encrypts the documents.
+    """
     bucket = private_bucket(scope, id, key=key)
     resource = bucket.node.default_child
     assert isinstance(resource, s3.CfnBucket)  # noqa: S101 - for mypy

@@ -68,6 +68,8 @@ def _serve(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _check_port("127.0.0.1", options.port)
+    if options.ask and not (options.index or options.documents):
+        raise ModelError("--ask is for the search page; found without --index or --documents.")
     artifact, index = _built(options)
     url, runtime = endpoint(
         artifact,
@@ -77,6 +79,7 @@ def _serve(arguments: Sequence[str]) -> int:
         memory=options.memory,
         timeout=options.timeout,
         mcp=options.mcp,
+        assistant=options.ask and options.ask.rstrip("/"),
         logs=sys.stderr if options.verbose else None,
         requests=sys.stderr,
     )
@@ -280,6 +283,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--mcp", action="store_true", help="answer agents at POST /mcp; see `embed mcp`"
+    )
+    parser.add_argument(
+        "--ask",
+        metavar="URL",
+        help="with --index or --documents, the address of docs/examples/ask on this machine: the "
+        "search page shows its answers",
     )
     return parser
 

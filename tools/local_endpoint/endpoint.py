@@ -69,10 +69,14 @@ def endpoint(
     memory: int = 1769,
     timeout: int = 60,
     mcp: bool = False,
+    assistant: str | None = None,
     logs: IO[str] | None = None,
     requests: IO[str] | None = None,
 ) -> tuple["LocalFunctionUrl", Runtime]:
-    """Return a local Function URL, which is a context manager to enter, and its runtime."""
+    """Return a local Function URL, which is a context manager to enter, and its runtime.
+
+    `assistant` is the address of an app that answers the questions of the search page.
+    """
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
     if mcp:
         variables["EMBEDDING_MCP"] = "on"
@@ -94,7 +98,7 @@ def endpoint(
         runtime=runtime,
         verifier=verifier,
         chunks=ChunkRoute(artifact),
-        page=None if index is None else SearchPage(runtime, index),
+        page=None if index is None else SearchPage(runtime, index, assistant),
         port=port,
         requests=requests,
     )

@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from embedder.core.errors import AnswerableError, CallerError, InvalidFieldError, UnknownPathError
 from embedder.http.apis.native import Native
 from embedder.http.json_types import Field, Object, String, parse_object
@@ -31,6 +33,9 @@ _FILE = Path(__file__).with_name("search_page.html")
 _OWN = {"document", "title", "headings", "page", "text"}
 _MOST_VALUES = 40
 _DOCUMENT = Object((Field("source", String(), "The document's key.", required=True),))
+_QUESTION = Object((Field("question", String(), "What the app answers.", required=True),))
+#: Seconds; the function of the app has 120.
+_PATIENCE = 130.0
 _HEADERS = {
     "cache-control": "no-store",
     "cross-origin-resource-policy": "same-origin",
@@ -38,15 +43,19 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
 }
 
+_JSON = {"content-type": "application/json"}
 #: The fields of a JSON object.
 _Fields = dict[str, Any]
 
 
 class SearchPage:
-    """Answers the requests of the page, by a function that serves the index of a folder."""
+    """Answers the requests of the page, by a function that serves the index of a folder.
 
-    def __init__(self, runtime: Runtime, index: Path) -> None:
-        self._runtime, self._index = runtime, index
+    `assistant` is the address of an app that answers questions, as docs/examples/ask does.
+    """
+
+    def __init__(self, runtime: Runtime, index: Path, assistant: str | None = None) -> None:
+        self._runtime, self._index, self._assistant = runtime, index, assistant
         #: Path → answer to the body of a POST. The page asks for one that it knows.
         self._answers: Mapping[str, Callable[[bytes], _Fields]] = {
             "about": self._about,
@@ -86,16 +95,28 @@ class SearchPage:
         name = request.target.removeprefix(_PREFIX)
         if name == "search":
             return self._invoke("POST", "/search", request.body)
+        if name == "ask" and self._assistant is not None:
+            return self._ask(self._assistant, request.body)
         if name not in self._answers:
             raise UnknownPathError("Nothing of the page is served at this path.")
-        body = json.dumps(self._answers[name](request.body), ensure_ascii=False).encode()
-        return LambdaResponse(status=200, headers={"content-type": "application/json"}, body=body)
+        return _answer(self._answers[name](request.body))
 
     def _invoke(self, method: str, path: str, body: bytes = b"") -> LambdaResponse:
         headers = {"host": "127.0.0.1", "content-type": "application/json"}
         request = SignedRequest(method=method, target=path, headers=headers, body=body)
         event = to_event(request, access_key="page", source_ip="127.0.0.1")
         return to_response(self._runtime.invoke(event))
+
+    @staticmethod
+    def _ask(assistant: str, body: bytes) -> LambdaResponse:
+        """Return the app's answer to a question, or its error."""
+        question = _QUESTION.check(parse_object(body))["question"]
+        said = {"messages": [{"role": "user", "content": question}]}
+        try:
+            response = httpx2.post(f"{assistant}/v1/chat/completions", json=said, timeout=_PATIENCE)
+        except httpx2.HTTPError:
+            return _answer({"error": f"{assistant} does not answer."}, status=502)
+        return LambdaResponse(status=response.status_code, headers=_JSON, body=response.content)
 
     @cached_property
     def _html(self) -> LambdaResponse:
@@ -132,6 +153,7 @@ class SearchPage:
             "modes": fields["mode"]["anyOf"][0]["enum"],
             "mode": fields["mode"]["default"],
             "reranks": fields["rerank"].get("default", False),
+            "answers": self._assistant is not None,
             "chunks": len(self._entries),
             "documents": [
                 {"source": source, "title": chunks[0]["metadata"].get("title") or source}
@@ -169,3 +191,8 @@ class SearchPage:
             if isinstance(source, str):
                 documents.setdefault(source, []).append(entry)
         return documents
+
+
+def _answer(fields: _Fields, *, status: int = 200) -> LambdaResponse:
+    body = json.dumps(fields, ensure_ascii=False).encode()
+    return LambdaResponse(status=status, headers=_JSON, body=body)

@@ -3,6 +3,7 @@
 from aws_cdk import App, CfnOutput, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -13,6 +14,7 @@ from embedding_kit import (
     IngestSettings,
     ModelSettings,
     VectorIndex,
+    document_bucket,
 )
 
 #: Lambda Web Adapter 1.0: https://github.com/aws/aws-lambda-web-adapter
@@ -37,13 +39,7 @@ class AskStack(Stack):
         zipped = FunctionSettings(package="zip")
         endpoint = EmbeddingEndpoint(self, "Search", model=model, function=zipped)
         endpoint.add_vector_index(index)
-        documents = s3.Bucket(
-            self,
-            "Documents",
-            enforce_ssl=True,
-            event_bridge_enabled=True,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-        )
+        documents = document_bucket(self, "Documents")
         settings = IngestSettings()
         Ingestion(self, "Ingest", model=model, index=index, settings=settings, bucket=documents)
 
@@ -60,6 +56,7 @@ class AskStack(Stack):
             memory_size=5307 if is_local else 512,  # 1,769 MB have one processor
             timeout=Duration.seconds(120),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS,
+            log_group=logs.LogGroup(self, "Logs", retention=logs.RetentionDays.ONE_MONTH),
             environment=VARIABLES | {"SEARCH_URL": endpoint.url, "MODEL": generator},
         )
         assert assistant.role is not None  # noqa: S101 - for mypy

@@ -55,7 +55,7 @@ def _local(folder: Path) -> Generator:
         prompt = tokenizer.apply_chat_template(messages=messages, add_generation_prompt=True)
         tokens = tokenizer.encode(prompt)
         parameters = runtime.GeneratorParams(model)
-        parameters.set_search_options(max_length=len(tokens) + max_tokens, do_sample=False)
+        parameters.set_search_options(max_length=len(tokens) + max_tokens + 1, do_sample=False)
         generator, stream = runtime.Generator(model, parameters), tokenizer.create_stream()
         generator.append_tokens(tokens)
         for _ in range(max_tokens):
