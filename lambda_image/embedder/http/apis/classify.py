@@ -33,7 +33,7 @@ from embedder.http.apis.operation import Api, Call, Operation, is_given, json_re
 from embedder.http.apis.scores import MAX_INPUTS, RAW_SCORES, ScoreInfo, labeled
 from embedder.http.apis.tei import Tei, TeiEmbed, timing_headers
 from embedder.http.http_types import Request, Response
-from embedder.http.json_types import Choice, Field, Integer, JsonType, Object, String
+from embedder.http.json_types import Choice, Field, Integer, JsonType, Object, String, parse_object
 
 Input = str | tuple[str, str]
 _TOP_K = Field("top_k", Integer(1, MAX_INPUTS), "The most labels to return; all by default.")
@@ -236,7 +236,9 @@ class ClassifyRoot(Predict):
                     f"{self.classifier.manifest.kind}, which labels it at POST /classify.",
                     field=field,
                 )
-        has_parameters = is_given(request.body, "parameters", instead_of=())
+        if b'"parameters"' not in request.body:
+            return self
+        has_parameters = parse_object(request.body).get("parameters") is not None
         return self._hugging_face if has_parameters else self
 
     @property

@@ -109,6 +109,8 @@ def test_hugging_faces_parameters(router):
         body = {"inputs": "x", "parameters": {"function_to_apply": function, "top_k": 2}}
         (labels,) = read(post(router, "/", body))
         assert [entry["score"] for entry in labels] == pytest.approx(scores[:2], abs=1e-6)
+    absent = read(post(router, "/", {"inputs": "x", "parameters": None}))
+    assert absent == labels_of(router, ["x"])[0]
 
 
 def test_equal_scores_are_ordered_by_their_logits(router, monkeypatch):
