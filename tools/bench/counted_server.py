@@ -13,48 +13,43 @@ import numpy.typing as npt
 from embedder.server import __main__ as server
 from embedder.server.queue import BatchingSession
 
-#: Tokens of a whole run: the server's own default.
+#: Tokens of a full run: the server's own default.
 _RUN_TOKENS = 256
 
 
 class Work:
     """The model's work in a file that processes share.
 
-    Its numbers are the runs, their tokens, their seconds, and 1 as soon as nothing more is counted.
+    Its numbers are the tokens that were run, their seconds, and 1 when nothing more is counted.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            np.zeros(4).tofile(path)
+            np.zeros(3).tofile(path)
         self._numbers: npt.NDArray[np.float64] = np.memmap(path, dtype=np.float64, mode="r+")
 
     def add(self, tokens: int, seconds: float) -> None:
         """Count a run."""
-        self._numbers[:3] += (1, tokens, seconds)
+        self._numbers[:2] += (tokens, seconds)
 
     @property
     def runs(self) -> float:
-        """The number of runs, however small."""
-        return float(self._numbers[0])
-
-    @property
-    def whole_runs(self) -> float:
-        """The number of runs of 256 tokens that have as many tokens."""
-        return float(self._numbers[1]) / _RUN_TOKENS
+        """The number of runs of 256 tokens; smaller ones count in part."""
+        return float(self._numbers[0]) / _RUN_TOKENS
 
     @property
     def milliseconds(self) -> float:
-        """The mean time of a whole run."""
-        return 1000 * float(self._numbers[2]) / self.whole_runs
+        """The mean time of such a run."""
+        return 1000 * float(self._numbers[1]) / self.runs
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is counted."""
-        return bool(self._numbers[3])
+        return bool(self._numbers[2])
 
     def end(self) -> None:
         """Count nothing more."""
-        self._numbers[3] = 1
+        self._numbers[2] = 1
 
 
 def main() -> int:

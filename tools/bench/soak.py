@@ -122,9 +122,8 @@ class Singles:
     """Answers to the texts of `single`: their statuses, and the model's work before each."""
 
     statuses: Counter[int] = field(default_factory=Counter)
-    #: Runs of the model between a text and its answer, by worker; the same in 256 tokens.
+    #: Runs of 256 tokens between a text and its answer, for each worker.
     runs: list[float] = field(default_factory=list)
-    whole_runs: list[float] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
 
     async def client(self, server: ServerProcess, work: Work, *, seed: int) -> None:
@@ -132,14 +131,13 @@ class Singles:
         workers = available_cores()
         async with server.session(SINGLE) as session:
             for body in cycle(bodies("short", seed=seed)):
-                runs, whole_runs, began = work.runs, work.whole_runs, time.perf_counter()
+                runs, began = work.runs, time.perf_counter()
                 answer = await session.post(EMBEDDINGS, data=body)
                 await answer.read()
                 self.statuses[answer.status] += 1
                 if work.is_over:
                     break
                 self.runs.append((work.runs - runs) / workers)
-                self.whole_runs.append((work.whole_runs - whole_runs) / workers)
                 self.milliseconds.append(1000 * (time.perf_counter() - began))
 
 
@@ -271,13 +269,11 @@ def _results(callers: OtherCallers) -> tuple[list[ReportRow], list[str]]:
     quantiles = {
         unit: np.quantile(values, (0.5, 0.99, 1.0))
         for unit, values in (
-            ("runs of 256 tokens", single.whole_runs),
-            ("runs of any size", single.runs),
-            ("runs of 256 tokens by the clock", np.array(single.milliseconds) / run_milliseconds),
-            ("ms", single.milliseconds),
+            ("runs", single.runs),
+            ("runs by the clock", np.array(single.milliseconds) / run_milliseconds),
         )
     }
-    p99 = float(quantiles["runs of 256 tokens"][1])
+    p99 = float(quantiles["runs"][1])
     highest = callers.server.memory_mb("VmHWM")
     rows = [
         ReportRow("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),

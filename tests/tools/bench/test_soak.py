@@ -46,12 +46,12 @@ def test_an_answer_with_another_status_is_wrong():
 
 
 def test_the_models_work_is_read_by_other_processes(tmp_path):
-    """It is counted in runs, in tokens of whole runs, and in the time of one."""
+    """It is counted in runs of 256 tokens, with the time of one."""
     counted = Work(tmp_path / "work")
     counted.add(256, 0.02)
     counted.add(128, 0.01)
     work = Work(tmp_path / "work")
-    assert (work.runs, work.whole_runs) == (2, 1.5)
+    assert work.runs == 1.5
     assert work.milliseconds == pytest.approx(20)
     assert not work.is_over
     counted.end()
