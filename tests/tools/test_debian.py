@@ -10,7 +10,7 @@ from tools.debian import DebianError, install, run
 def test_only_root_installs(monkeypatch):
     """The message names the programs."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(DebianError, match="^cc, mmdebstrap: to install them, this needs root and"):
+    with pytest.raises(DebianError, match=r"^cc, mmdebstrap: to install them, this needs root and"):
         install("cc", "mmdebstrap")
 
 
