@@ -83,6 +83,8 @@ def catalog_facts() -> str:
     lines = []
     for entry in CATALOG:
         facts: dict[str, object] = {"dimensions": entry.dimensions}
+        if entry.task != "embed":
+            facts["task"] = entry.task
         if entry.text_tokens is not None:
             facts["text_tokens"] = entry.text_tokens
         if entry.shape in shapes:

@@ -54,7 +54,7 @@ def cells(model: Facts) -> dict[str, str]:
     memory = list((model["memory_mb"] or {}).values())
     quality = model["quality"]
     return {
-        "dims": str(model["dimensions"][0]),
+        "dims": _number(model["dimensions"][0] if model["dimensions"] else None, "d"),
         "tokens": _number(model["max_tokens"], ",d"),
         "MB": _number(model["megabytes"], ".0f"),
         "memory": _number(memory[0] if memory else None, "d"),

@@ -55,11 +55,13 @@ _CATALOG = Path(__file__).with_name("catalog.json")
 
 @dataclass(frozen=True, slots=True)
 class CatalogModel:
-    """Facts about an embedding model of the catalog, before it is compiled."""
+    """Facts about a model of the catalog, before it is compiled."""
 
     name: str
-    #: The full one first, then those that the model was trained for.
+    #: The full one first, then those that the model was trained for; none of a classifier.
     dimensions: tuple[int, ...]
+    #: `embed` or `classify`.
+    task: str = "embed"
     #: The most tokens of a text without a prompt; None without a limit.
     text_tokens: int | None = None
     #: Size of its artifact in int8; None if it was not measured.
@@ -334,7 +336,7 @@ class ModelSettings(ModelSource):
     @model_validator(mode="after")
     def _as_the_catalog_says(self) -> Self:
         """Refuse what the compiler, or the vectors' quality, would refuse of a known model."""
-        if self.catalog is None:
+        if self.catalog is None or self.catalog.task != "embed":
             return self
         full, *smaller = self.catalog.dimensions
         smallest = min(smaller, default=full)

@@ -102,7 +102,8 @@ class CatalogEntry:
     task: str = "embed"
     #: SHA-256 of files, by their path in the folder, wherever the model comes from.
     sha256: Mapping[str, str] = field(default_factory=dict)
-    #: The full number of dimensions, then the smaller ones that the model was trained for.
+    #: The full number of dimensions, then the smaller ones that the model was trained for; none of
+    #: a classifier.
     dimensions: tuple[int, ...] = ()
     #: The limit in tokens that the model's files state; None without one. The files decide.
     max_tokens: int | None = None
@@ -165,7 +166,7 @@ def _entries(models: Iterable[dict[str, Any]]) -> Iterator[CatalogEntry]:
                 *(HubRepository(**mirror) for mirror in values.pop("mirrors", ())),
             ),
             wheel=Wheel(**values.pop("wheel")) if "wheel" in values else None,
-            dimensions=tuple(values.pop("dimensions")),
+            dimensions=tuple(values.pop("dimensions", ())),
             golden=tuple(
                 CatalogGolden(**{**golden, "head": tuple(golden["head"])})
                 for golden in values.pop("golden", ())
@@ -347,6 +348,7 @@ def described(entry: CatalogEntry) -> dict[str, Any]:
     measured = measurements().shapes.get(entry.shape)
     return {
         "name": entry.name,
+        "task": entry.task,
         "group": entry.group,
         "choose": entry.choose,
         "languages": entry.languages,
