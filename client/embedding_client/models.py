@@ -115,9 +115,9 @@ def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str
 
 def _aligned(name: str, row: tuple[str, ...]) -> str:
     name_width, *widths = _WIDTHS
-    return f"{name:{name_width}}" + "".join(
-        f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)
-    )
+    # A longer name has a line of its own.
+    first = f"{name:{name_width}}" if len(name) <= name_width else f"{name}\n{'':{name_width}}"
+    return first + "".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True))
 
 
 def _number(value: float | None, form: str) -> str:

@@ -118,10 +118,10 @@ def index_dimension(model: ModelSettings) -> int:
         PydanticCustomError: A `ValueError` if the model has no such dimension, or if its full
             dimension is unknown and `index_dimension` is unset.
     """
-    if model.task:
+    if model.scoring_task:
         raise rule_error(
             "an index has vectors, and a model with a task gives scores",
-            found=f'an index of {model.name} with task = "{model.task}"',
+            found=f'an index of {model.name} with task = "{model.scoring_task}"',
             allowed="an embedding model, or no index",
         )
     dimensions, chosen = model.known_dimensions, model.index_dimension

@@ -326,6 +326,12 @@ class ModelSettings(ModelSource):
         return [*filter(None, (*(source.folder for source in self.sources), self.index))]
 
     @property
+    def scoring_task(self) -> str | None:
+        """The task, if it is known before the build that the model gives scores."""
+        known = self.catalog.task if self.catalog else "embed"
+        return self.task or (None if known == "embed" else known)
+
+    @property
     def known_dimensions(self) -> tuple[int, ...]:
         """The dimensions in the catalog, the full one first; empty for a model that is not in it.
 
@@ -449,10 +455,11 @@ def check_task(model: ModelSettings) -> None:
     """Refuse of a model that gives scores what only vectors have, and other models next to it."""
     of_vectors = ("dimensions", "index_dimension", "route", "index", *COMPANIONS)
     settings = ", ".join(name for name in of_vectors if getattr(model, name))
-    if model.task and (settings or model.catalog):
+    task = model.scoring_task
+    if task and (settings or (model.catalog and model.catalog.task != task)):
         raise rule_error(
             "a model with a task gives scores, has no vectors and is served alone",
-            found=f'task = "{model.task}" with {settings or model.name}',
+            found=f'task = "{task}" with {settings or model.name}',
             allowed=f"no {settings}, or no task" if settings else "OWNER/NAME or the folder of one",
         )
 
