@@ -20,9 +20,9 @@ PROCESSORS: Mapping[str, str] = {"N1": "neoverse-n1", "i8mm": "max,sve=off,sme=o
 _IMAGE = ROOT / "lambda_image"
 _HERE = Path(__file__).parent
 _PACKAGES = "python3-minimal,libpython3-stdlib,libstdc++6"
-#: Other engines, at the versions of the other benchmarks.
-_PEERS = ("ai-edge-litert", "openvino")
-_PLATFORMS = ("_2_35", "_2_34", "_2_28", "_2_27", "_2_17", "2014")
+#: Another engine, at the version of the other benchmarks.
+_PEERS = ("ai-edge-litert",)
+_PLATFORMS = ("_2_34", "_2_28", "_2_27", "_2_17", "2014")
 # Its arguments are a program's: there, Linux shows one processor, and not this machine's.
 _ONE_PROCESSOR = """
 mount -t tmpfs none /sys/devices/system/cpu

@@ -78,14 +78,6 @@ def _onnx(engine: str, folder: str) -> Run:
     return _run_of(_session(engine, folder))
 
 
-def _openvino(_: str, folder: str) -> Run:
-    import openvino  # noqa: PLC0415
-
-    options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    model = openvino.Core().compile_model(f"{folder}/model.xml", "CPU", options)
-    return lambda ids: model({"input_ids": ids, "attention_mask": ids * 0 + 1})
-
-
 def _litert(_: str, folder: str) -> Run:
     """Return runs of one text after another: a graph has one text of a fixed length."""
     import numpy as np  # noqa: PLC0415
@@ -109,7 +101,6 @@ ENGINES: Mapping[str, Callable[[str, str], Run]] = {
     "kit": _onnx,
     "onnx-basic": _onnx,
     "onnx-all": _onnx,
-    "openvino": _openvino,
     "litert": _litert,
 }
 
