@@ -85,16 +85,21 @@ def measure(options: argparse.Namespace) -> Comparison:
     folders = {KIT: artifact, BASE: baseline, "baseline-basic": baseline}
     is_bert = SHAPES[FAMILIES[name].shape].config.get("model_type") == "bert"
     if options.peers and is_bert and not FAMILIES[name].passages:
-        folders |= {kind: replicas.form_of(source, kind) for kind in ("litert", "litert-outliers")}
+        folders |= {
+            contender: replicas.form_of(source, contender)
+            for contender in ("litert", "litert-outliers")
+        }
     nodes = _shape(options.nodes) if options.nodes else None
     rows: list[ReportRow] = []
     for processor in options.processors:
         counts = {
-            kind: _counts(emulator, processor, kind, folder, _plan(source, name, options, nodes))
-            for kind, folder in folders.items()
+            contender: _counts(
+                emulator, processor, contender, folder, _plan(source, name, options, nodes)
+            )
+            for contender, folder in folders.items()
         }
         rows += _rows(counts, processor)
-    labels = {kind: _CONTENDERS[kind][0] for kind in folders}
+    labels = {contender: _CONTENDERS[contender][0] for contender in folders}
     exporter = "exported by torch" if options.peers else "not exported: our own graph in fp32"
     return Comparison(f"{name}, ARM64, counted", labels, rows, notes=[exporter, _said(emulator)])
 
@@ -185,10 +190,10 @@ def _shape(name: str) -> tuple[int, int]:
 
 
 def _counts(
-    emulator: Emulator, processor: str, kind: str, folder: Path, plan: Mapping[str, Any]
+    emulator: Emulator, processor: str, contender: str, folder: Path, plan: Mapping[str, Any]
 ) -> dict[str, float]:
-    sys.stderr.write(f"counting {_CONTENDERS[kind][0]}, {processor} ...\n")
-    worker = [emulator.worker, _CONTENDERS[kind][1], str(folder.resolve())]
+    sys.stderr.write(f"counting {_CONTENDERS[contender][0]}, {processor} ...\n")
+    worker = [emulator.worker, _CONTENDERS[contender][1], str(folder.resolve())]
     nothing: Mapping[str, Any] = {"requests": {}, "shapes": [], "nodes": None}
     # The first start writes byte code, which the image has.
     emulator.python(processor, *worker, json.dumps(nothing), counted=False)
@@ -202,7 +207,7 @@ def _rows(counts: Mapping[str, Mapping[str, float]], processor: str) -> list[Rep
         ReportRow(
             f"{name}, {processor}",
             _UNIT,
-            {kind: count[name] for kind, count in counts.items() if name in count},
+            {contender: count[name] for contender, count in counts.items() if name in count},
         )
         for name in names
     ]

@@ -18,7 +18,7 @@ from tools.debian import RELEASES, DebianError, install, run, write_tree
 #: Names of processors, and QEMU's for them: `max` has the int8 matrix products of ARMv8.6.
 PROCESSORS: Mapping[str, str] = {"N1": "neoverse-n1", "i8mm": "max,sve=off,sme=off"}
 _IMAGE = ROOT / "lambda_image"
-_HERE = Path(__file__).parent
+_BENCH = Path(__file__).parent
 _PACKAGES = "python3-minimal,libpython3-stdlib,libstdc++6"
 #: Another engine, at the version of the other benchmarks.
 _PEERS = ("ai-edge-litert",)
@@ -45,7 +45,7 @@ class Emulator:
             raise DebianError("qemu-aarch64 must have plugins, as Debian 12's has; it has none")
         self._folder = folder.resolve()
         version = (_IMAGE / ".python-version").read_text("ascii").strip()
-        pins = (_HERE / "environments" / "peers.txt").read_text("utf-8").splitlines()
+        pins = (_BENCH / "environments" / "peers.txt").read_text("utf-8").splitlines()
         peers = [pin for pin in pins if pin.partition("==")[0] in _PEERS]
         image = _IMAGE / "requirements.txt"
         recipe = "\n".join([version, _PACKAGES, *peers, image.read_text("utf-8")])
@@ -59,10 +59,10 @@ class Emulator:
         program = self._folder / "program"
         shutil.rmtree(program, ignore_errors=True)
         shutil.copytree(_IMAGE / "embedder", program / "embedder")
-        self.worker = str(shutil.copy(_HERE / "arm64_worker.py", program))
+        self.worker = str(shutil.copy(_BENCH / "arm64_worker.py", program))
         self._interpreter = str(self._folder / "root" / "usr" / "bin" / f"python{version}")
         self._plugin = str(self._folder / "plugin.so")
-        source = str(_HERE / "instruction_counter.c")
+        source = str(_BENCH / "instruction_counter.c")
         run("cc", "-O2", "-shared", "-fPIC", "-o", self._plugin, source)
         printed = (run("qemu-aarch64", "--version"), self.python("N1", "--version", counted=False))
         self.versions = dict(zip(("QEMU", "Python"), map(_version, printed), strict=True))
