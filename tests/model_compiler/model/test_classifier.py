@@ -5,6 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from embedder.core.classifier import Classifier
+from embedder.core.engine import Engine
 from embedder.core.errors import ArtifactError, InvalidFieldError
 from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, FidelityError
@@ -34,6 +36,7 @@ from tests.model_compiler.goldens.classifier_models import (
 from tests.model_compiler.goldens.files import change_tensors, edit_json, write_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.tiny_models import write_model
+from tools.bench.quality import corpus
 
 GOLDEN = np.load(Path(__file__).parents[1] / "goldens" / "classifiers.npz")
 TEXTS = [given for given in INPUTS if isinstance(given, str)]
@@ -273,3 +276,27 @@ def test_the_report_of_a_classifier(tmp_path):
     )
     with pytest.raises(FidelityError, match="the agreement of labels with full precision is"):
         compile_folder(folder, tmp_path / "b", thresholds=Thresholds(label_agreement=2.0))
+
+
+def test_int8_keeps_the_labels_of_real_texts(minilm_artifact, minilm_artifact_fp32):
+    """A linear head on MiniLM says of 99% of docstrings the same package in both precisions."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    packages = [
+        corpus(library / name, 0).documents[:120] for name in ("asyncio", "email", "logging")
+    ]
+    texts = [text for documents in packages for text in documents]
+    package = np.repeat(np.arange(len(packages)), [len(documents) for documents in packages])
+    full, int8 = (
+        np.pad(
+            Engine.load(artifact, truncate="right").embed(texts).vectors.astype(np.float64),
+            ((0, 0), (0, 1)),
+            constant_values=1,
+        )
+        for artifact in (minilm_artifact_fp32, minilm_artifact)
+    )
+    half = full[::2]
+    moments = half.T @ half + 0.1 * np.eye(half.shape[1])
+    head = np.linalg.solve(moments, half.T @ np.eye(len(packages))[package[::2]])
+    labels = (full @ head).argmax(axis=1)
+    assert (labels == package)[1::2].mean() > 0.8
+    assert ((int8 @ head).argmax(axis=1) == labels).mean() >= 0.99
