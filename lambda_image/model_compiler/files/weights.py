@@ -105,6 +105,12 @@ class Weights:
 
     def take(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
         """Return a tensor of this shape as float32, with finite values, and mark it as used."""
+        array = self.look_at(name, *shape)
+        self._use(name, self._tensors[name], array)
+        return array
+
+    def look_at(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
+        """Return what `take` will return."""
         stored = self._tensor(name, shape)
         with np.errstate(over="ignore"):  # infinite values are rejected
             array = self._read(name, stored, WIDTHS).astype(np.float32, copy=False)
@@ -114,7 +120,6 @@ class Weights:
                 f"{stored.file}: {name} holds {bad} values that are NaN or infinite. "
                 "The file is damaged, or the training went wrong."
             )
-        self._use(name, stored, array)
         return array
 
     def take_integers(self, name: str, *shape: int) -> npt.NDArray[np.int64]:

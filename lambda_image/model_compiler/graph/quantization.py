@@ -10,14 +10,14 @@ the norm of some tokens is in one or two channels, which are always the same (Ko
 arXiv:2105.06990; Dettmers et al., 2022, arXiv:2208.07339). With a scale for these, the other values
 of the row would be rounded to zero. `linear` multiplies them in float32. They are
 selected from the weights alone, so that the selection is the same on every machine: those that a
-normalization amplifies, and neurons with large outgoing weights.
+normalization or a layer makes large, and neurons with large outgoing weights.
 
 Layers with the same input quantize it once (`quantize`, then `matmul`). The row scale may be
 applied later if the following operations are linear; `dequantize` applies it. `linear` does all
 three.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,15 +88,23 @@ def linear(
     outliers: int = 0,
     zeros: ZeroPoints | None = None,
     lowest: float | None = None,
+    added: Sequence[str] = (),
 ) -> str:
     """Multiply float32 [..., in] by a weight float32 [out, in] into float32 [..., out].
 
-    There is no bias: the fused operators that follow add it. The last inputs, as many as
-    `outliers`, are multiplied in float32 for every precision. Callers may share `zeros`; see
-    `ZeroPoints`, and `quantize` for `lowest`.
+    The bias is one of the values that are `added`, or of a fused operator that follows. The last
+    inputs, as many as `outliers`, are multiplied in float32 for every precision. Callers may share
+    `zeros`; see `ZeroPoints`, and `quantize` for `lowest`.
     """
     return linear_by_group(
-        builder, value, {name: weight}, None, outliers=outliers, zeros=zeros, lowest=lowest
+        builder,
+        value,
+        {name: weight},
+        None,
+        outliers=outliers,
+        zeros=zeros,
+        lowest=lowest,
+        added=added,
     )
 
 
@@ -109,6 +117,7 @@ def linear_by_group(
     outliers: int = 0,
     zeros: ZeroPoints | None = None,
     lowest: float | None = None,
+    added: Sequence[str] = (),
 ) -> str:
     """Multiply groups of rows, each by its own weight; see `linear`.
 
@@ -124,7 +133,7 @@ def linear_by_group(
         products = [by(group, *entry) for group, entry in zip(groups, weights.items(), strict=True)]
         return builder.op.Concat(*products, axis=0)
 
-    exact, width = None, next(iter(weights.values())).shape[1]
+    terms, width = list(added), next(iter(weights.values())).shape[1]
     if builder.quantizes and outliers:
         width -= outliers
         value, strong = builder.split(value, [width, outliers])
@@ -134,6 +143,7 @@ def linear_by_group(
                 rows, builder.weight(f"{name}.outliers", weight[:, width:].T)
             ),
         )
+        terms.insert(0, exact)
         weights = {name: weight[:, :width] for name, weight in weights.items()}
     rows = quantize(builder, value, width=width, zeros=zeros, lowest=lowest)
     product = multiply(
@@ -142,8 +152,8 @@ def linear_by_group(
             builder, replace(rows, values=values), weight, name=name
         ),
     )
-    product = dequantize(builder, product, rows)
-    return product if exact is None else builder.op.Add(product, exact)
+    terms.insert(0, dequantize(builder, product, rows))
+    return builder.op.Sum(*terms) if len(terms) > 1 else terms[0]
 
 
 def quantize(
@@ -260,13 +270,16 @@ def centered(weight: Floats, outliers: int) -> Floats:
     return weight - middle
 
 
-def amplified_channels(gains: Iterable[Floats]) -> Channels:
-    """Return the channels of the residual stream that normalizations amplify most, in order.
+def large_channels(gains: Iterable[Floats], weights: Iterable[Floats]) -> Channels:
+    """Return the channels of the residual stream that are largest, in order.
 
-    The gains [width] are those of all normalizations. A channel that one of them amplifies is also
-    large in the inputs of the others, since all use one stream.
+    The gains [width] are those of all normalizations, and the weights [width, in] those of the
+    layers whose results the stream adds up. A channel that one gain or one layer makes large is
+    large for the others, since all use one stream.
     """
-    strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
+    lengths = (np.sqrt((weight.astype(np.float64) ** 2).sum(axis=1)) for weight in weights)
+    sizes = [*map(np.abs, gains), *lengths]
+    strength = np.max([size / max(np.median(size), SMALLEST) for size in sizes], axis=0)
     return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))
 
 

@@ -6,6 +6,7 @@ import pytest
 from embedder.core.engine import Engine
 from model_compiler.graph.bases.pre_norm import spread
 from model_compiler.graph.builder import Precision
+from model_compiler.graph.quantization import centered, large_channels, quantize_rows
 from tests.model_compiler.conftest import changing
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
@@ -38,6 +39,28 @@ def test_a_large_channel_is_spread_over_its_block():
     np.testing.assert_allclose(channels[0, 16:32], 4)
     assert not channels[0, :16].any()
     assert not channels[0, 32:].any()
+
+
+def test_a_centered_weight_has_the_products_of_normalized_rows():
+    """Rows of the sum 0 have the same products, of which the scale of each output is smaller."""
+    random = np.random.RandomState(0)
+    weight = random.standard_normal((50, 20)).astype(np.float32) + 1
+    weight[:, -2:] *= 100
+    rows = random.standard_normal((30, 20)).astype(np.float32)
+    rows -= rows.mean(axis=1, keepdims=True)
+    near = centered(weight, 2)
+    np.testing.assert_allclose(rows @ near.T, rows @ weight.T, rtol=0, atol=1e-3)
+    assert (quantize_rows(near[:, :-2])[1] <= quantize_rows(weight[:, :-2])[1]).all()
+
+
+def test_channels_that_one_gain_or_one_layer_makes_large_are_found():
+    """Of 96 channels two are multiplied in float32, in their order."""
+    random = np.random.RandomState(0)
+    gains = 1 + random.standard_normal((2, 96)).astype(np.float32) / 10
+    weights = random.standard_normal((3, 96, 8)).astype(np.float32)
+    gains[0, 50] *= 20
+    weights[2, 7] *= 20
+    assert large_channels(gains, weights).tolist() == [7, 50]
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.03])

@@ -286,11 +286,13 @@ class _Encoder(PostNormEncoder[BertConfig]):
         if self._relative:
             # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
             return op.Cast("attention_mask", to=TensorProto.INT32)
-        # Whether a query of a text attends to a key, bool [batch, 1, tokens, tokens].
-        shape = op.Shape("attention_mask")
-        batch, tokens = self._builder.op.Gather(shape, int64(0)), op.Gather(shape, int64(1))
-        keys = op.Unsqueeze(op.Cast("attention_mask", to=TensorProto.BOOL), int64(1, 2))
-        return op.Expand(keys, op.Concat(batch, int64(1), tokens, tokens, axis=0))
+        # What is added to the score of a query and a key, float32 [batch, 1, tokens, tokens].
+        padded = op.Equal("attention_mask", self._builder.constant(0, np.int64))
+        lowest = op.Mul(
+            op.Cast(padded, to=TensorProto.FLOAT), self._builder.constant(LOWEST, np.float32)
+        )
+        keys = op.Unsqueeze(lowest, int64(1, 2))
+        return op.Expand(keys, op.Concat(int64(1, 1), self._tokens, int64(1), axis=0))
 
     def _attended(self, projected: str, layer: str, biases: tuple[Floats, Floats] | None) -> str:
         builder, heads = self._builder, self._config.heads

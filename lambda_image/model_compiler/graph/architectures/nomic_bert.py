@@ -134,7 +134,7 @@ class NomicBertConfig(RotaryConfig):
 
 
 class _Encoder(RotaryEncoder[NomicBertConfig]):
-    def _feed_forward(self, hidden: Normalized, layer: str) -> tuple[str, Floats | None]:
+    def _feed_forward(self, hidden: Normalized, layer: str) -> str:
         config, routing = self._config, self._config.routing
         if layer not in map(self._layer_prefix, config.mixtures):
             return super()._feed_forward(hidden, layer)
@@ -148,7 +148,9 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
         router = self._take(f"{name}router.layer.weight", routing.experts, width)
         up, down, router = (weight[..., self._order] for weight in (up, down, router))
         result = self._mixture(self._complete(hidden), name, router, up, down)
-        return result, self._take(f"{name}experts.bias", width)
+        bias = self._take(f"{name}experts.bias", width)
+        norm = f"{layer}{self._names.output_norm}"
+        return self._builder.op.Sum(result, *self._around(hidden, norm, bias))
 
     def _mixture(self, hidden: str, name: str, router: Floats, up: Floats, down: Floats) -> str:
         """Add a layer of experts (Shazeer et al., 2017, https://arxiv.org/abs/1701.06538).

@@ -2,7 +2,7 @@
 
 import glob
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, final
 
@@ -146,6 +146,7 @@ class Encoder(ABC, Generic[Config]):
         outliers: int = 0,
         *,
         lowest: float | None = None,
+        added: Sequence[str] = (),
     ) -> str:
         return linear(
             self._builder,
@@ -155,6 +156,7 @@ class Encoder(ABC, Generic[Config]):
             outliers=outliers,
             zeros=self._zeros,
             lowest=lowest,
+            added=added,
         )
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:

@@ -282,7 +282,7 @@ WRONG: Cases = {
 }
 UNFIT: Cases = {
     "bert": [
-        ({"intermediate_size": 65}, r"intermediate\S+ has shape \[64, 32\]; .* \[65, 32\]"),
+        ({"intermediate_size": 65}, r"output\S+ has shape \[32, 64\]; .* \[32, 65\]"),
         ({"num_hidden_layers": 1}, "does not use: encoder.layer.1"),
         ({"num_hidden_layers": 3}, "no tensor 'encoder.layer.2.attention"),
         ({"num_hidden_layers": 1000}, "no tensor 'encoder.layer.2.attention"),
