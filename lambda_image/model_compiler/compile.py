@@ -24,7 +24,7 @@ from model_compiler.model.base import CompilerModel
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.exports import ExportPrecision
 from model_compiler.model.onnx_import import ImportedModel
-from model_compiler.model.reading import reading_note, reading_of
+from model_compiler.model.reading import reading_notes, reading_of
 from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
@@ -146,7 +146,7 @@ def _read(source: LocalModel, options: CompileOptions) -> tuple[CompilerModel, d
         why = reason or "There are no weights."
         _note(f"{why} The ready export {export.name} is used instead.")
     model = reading.read()
-    if note := reading_note(model, task):
+    for note in reading_notes(folder, model, task):
         _note(note)
     if export is None or not isinstance(model, ImportedModel):
         return model, {}

@@ -16,7 +16,7 @@ from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import CompilerModel
 from model_compiler.model.folder import ModelFolder
-from model_compiler.model.reading import reading_note, reading_of
+from model_compiler.model.reading import reading_notes, reading_of
 from model_compiler.source import LocalModel
 from model_compiler.tokenizer import tables
 
@@ -78,7 +78,7 @@ def inspect_model(
     task = task or source.task
     model = _read(source.folder, precision, task, found)
     if model and found.compiles:
-        found.notes += filter(None, [reading_note(model, task)])
+        found.notes += reading_notes(source.folder, model, task)
         found.attempt(lambda: _describe(model, source, found))
         if source.folder.complete:
             found.attempt(model.check)

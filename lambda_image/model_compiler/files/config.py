@@ -283,6 +283,12 @@ CONVERSION = (
     'python -c "from sentence_transformers import SentenceTransformer as S; '
     "S('FOLDER').save('FOLDER')\""
 )
+CLASSIFIER = "ForSequenceClassification"
+#: The same of a plain classifier, of which SentenceTransformer would drop the head.
+CLASSIFIER_CONVERSION = (
+    f'python -c "from transformers import AutoModel{CLASSIFIER} as M; '
+    "M.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
+)
 #: What to do if a file is missing.
 REMEDIES = {
     "tokenizer.json": (
@@ -301,10 +307,30 @@ def conversion(pickle: Path, target: Path) -> str:
     )
 
 
+def weights_conversion(folder: Path) -> str:
+    """Return the command that writes a folder's pickled weights as safetensors."""
+    return CLASSIFIER_CONVERSION if _is_plain_classifier(folder) else CONVERSION
+
+
+def _is_plain_classifier(folder: Path) -> bool:
+    config = folder / "config.json"
+    if (folder / "modules.json").exists() or not config.is_file():
+        return False
+    names = ConfigFile(config, read_json(config)).optional("architectures")
+    return isinstance(names, list) and any(str(name).endswith(CLASSIFIER) for name in names)
+
+
 def missing(path: Path | str) -> str:
     """Return the error for a file that a model needs and that is not there."""
-    remedy = "Copy the model's whole folder, or download it again."
-    return f"{path} is missing. {REMEDIES.get(PurePath(path).name, remedy)}"
+    remedy = REMEDIES.get(
+        PurePath(path).name, "Copy the model's whole folder, or download it again."
+    )
+    if PurePath(path).name == "model.safetensors" and _is_plain_classifier(Path(path).parent):
+        remedy = (
+            "A classifier is read from its weights and not from an ONNX export. Save the model "
+            f"itself: AutoModel{CLASSIFIER}.from_pretrained(MODEL).save_pretrained(FOLDER)."
+        )
+    return f"{path} is missing. {remedy}"
 
 
 def require_file(path: Path) -> None:

@@ -23,7 +23,13 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import CONVERSION, NONE, conversion, read_json, require_file
+from model_compiler.files.config import (
+    NONE,
+    conversion,
+    read_json,
+    require_file,
+    weights_conversion,
+)
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -263,7 +269,7 @@ def open_tensors(path: Path) -> Mapping[str, StoredTensor]:
         raise SourceError(
             f"{path} is missing. {pickled[0].name} is a pickle, which can run any code and is "
             "never opened. Convert it with: "
-            f"{conversion(own, path) if own.exists() else CONVERSION}"
+            f"{conversion(own, path) if own.exists() else weights_conversion(path.parent)}"
         )
     require_file(path)
     try:

@@ -17,7 +17,7 @@ import numpy as np
 from embedder.core.artifact import ScoringEntry
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import refuse_adapter
-from model_compiler.files.config import ConfigFile
+from model_compiler.files.config import CLASSIFIER, ConfigFile
 from model_compiler.files.weights import StoredTensor, open_tensors
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
@@ -34,7 +34,6 @@ from model_compiler.model.cross_encoder import (
     stated_activation,
 )
 from model_compiler.model.folder import (
-    CLASSIFIER,
     MODULES_FILE,
     SCORES,
     SETTINGS_FILE,
@@ -59,6 +58,8 @@ SETFIT_FILE = "config_setfit.json"
 PICKLED_HEAD, JSON_HEAD, TENSORS_HEAD = (
     f"model_head.{suffix}" for suffix in ("pkl", "json", "safetensors")
 )
+#: By each of them a folder says that SetFit trained it.
+SETFIT_FILES = (SETFIT_FILE, PICKLED_HEAD, JSON_HEAD, TENSORS_HEAD)
 #: The heads of scikit-learn that the compiler can express: of one label of several, and of several.
 HEADS = {
     "LogisticRegression": "single_label_classification",
@@ -175,16 +176,20 @@ def _head_of_modules(
 def _refuse_without_head(folder: ModelFolder) -> NoReturn:
     pickled = folder.path / PICKLED_HEAD
     target = folder.path / JSON_HEAD
+    remedy = "Without --task classify, or task under [model], it is read as an embedding model."
+    if folder.has(PICKLED_HEAD):
+        remedy = (
+            f"{PICKLED_HEAD} is a pickle, which can run any code and is never opened. Convert it, "
+            "if it is scikit-learn's and not SetFit's own SetFitHead, with: "
+            'python -c "import joblib, json; '
+            f"h = joblib.load('{pickled}'); e = getattr(h, 'estimators_', [h]); "
+            "json.dump({'head': str(h), 'multilabel_': getattr(h, 'multilabel_', True), "
+            "'classes_': [str(c) for c in h.classes_], **{n: sum((getattr(m, n).tolist() for m in "
+            f"e), []) for n in ('coef_', 'intercept_')}}}}, open('{target}', 'w'))\""
+        )
     raise UnsupportedModelError(
         f"{folder.path / MODULES_FILE} must end in a Dense that gives logits, or the head of "
-        f"SetFit be in {JSON_HEAD} or {TENSORS_HEAD}; found {', '.join(folder.kinds)}. SetFit's "
-        f"{PICKLED_HEAD} is a pickle, which can run any code and is never opened. Convert it with: "
-        'python -c "import joblib, json; '
-        f"h = joblib.load('{pickled}'); e = getattr(h, 'estimators_', [h]); "
-        "json.dump({'head': str(h), 'multilabel_': getattr(h, 'multilabel_', True), "
-        "'classes_': [str(c) for c in h.classes_], "
-        "**{n: sum((getattr(m, n).tolist() for m in e), []) for n in ('coef_', 'intercept_')}}, "
-        f"open('{target}', 'w'))\""
+        f"SetFit be in {JSON_HEAD} or {TENSORS_HEAD}; found {', '.join(folder.kinds)}. {remedy}"
     )
 
 

@@ -425,7 +425,7 @@ HEADS = {
 
 def _family(config: ConfigFile) -> tuple[str, int]:
     """Return the `model_type`, and the width of the encoder's vectors."""
-    family = read_family(config, "cross-encoder", HEADS)
+    family = read_family(config, "cross-encoder or classifier", HEADS)
     return family, config.integer("dim" if family == "distilbert" else "hidden_size")
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
-from model_compiler.files.config import ConfigFile, conversion, harmless, inner_path
+from model_compiler.files.config import CLASSIFIER, ConfigFile, conversion, harmless, inner_path
 from model_compiler.files.folder import ConfigFolder, file_sha256, files_in
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
@@ -44,7 +44,7 @@ CROSS_ENCODER_KEYS = (
     ("config.json", "sentence_transformers"),
     ("config.json", "sbert_ce_default_activation_function"),
 )
-CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
+LANGUAGE_MODEL = "ForCausalLM"
 
 #: The names of document prompts in sentence-transformers, in its order, for models without a
 #: default. Texts without a prompt name are treated as documents; embedding them without the

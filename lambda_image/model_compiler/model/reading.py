@@ -1,6 +1,6 @@
 """Decides from which files of a folder its model is read: weights, a table, or a ready export."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,9 +9,9 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import MERGE
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import CompilerModel
-from model_compiler.model.classifier import read_classifier
+from model_compiler.model.classifier import SETFIT_FILES, read_classifier
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.cross_encoder import read_cross_encoder
+from model_compiler.model.cross_encoder import read_cross_encoder, read_pairs
 from model_compiler.model.exports import ExportChoice, ExportPrecision, choose, read_export
 from model_compiler.model.folder import MODULES_FILE, ModelFolder, read_model_folder
 from model_compiler.model.sparse import read_sparse_folder
@@ -74,18 +74,27 @@ def reading_of(
     return Reading("export", partial(read_export, folder, export), export, reason)
 
 
-def reading_note(model: CompilerModel, task: str | None) -> str:
-    """Return how a model of several labels was read, and by which option it is read otherwise.
+def reading_notes(folder: ModelFolder, model: CompilerModel, task: str | None) -> Iterator[str]:
+    """Return what was read from a folder that may be meant otherwise.
 
-    It is empty for other models, and if a `task` was chosen.
+    That is the task, if none was chosen and the model has several labels or SetFit's head, and why
+    a classifier takes no pairs.
     """
-    if task or not model.scoring or len(model.scoring.labels) == 1:
-        return ""
-    other = "rerank" if model.task == "classify" else "classify"
-    return (
-        f"It has {len(model.scoring.labels)} labels and was read as {TASKS[model.task]}: --task "
-        f"{other}, or task under [model], reads it as {TASKS[other]}."
-    )
+    labels = len(model.scoring.labels) if model.scoring else 0
+    has = f"{labels} labels" if labels > 1 else ""
+    if model.task == "embed" and any(map(folder.has, SETFIT_FILES)):
+        has = "a classifier's head of SetFit"
+    if has and not task:
+        other = "rerank" if model.task == "classify" else "classify"
+        yield (
+            f"It has {has} and was read as {TASKS[model.task]}: --task {other}, or task under "
+            f"[model], reads it as {TASKS[other]}."
+        )
+    if model.task == "classify" and isinstance(model, CompiledModel):
+        try:
+            read_pairs(model.encoder, model.tokenizer, model.architecture)
+        except UnsupportedModelError as error:
+            yield f"It takes single texts and no pairs. {error}"
 
 
 def _without_export(folder: ModelFolder, precision: Precision) -> CompilerModel:

@@ -162,6 +162,43 @@ def test_a_dense_module_at_the_end(tmp_path, compile_tiny):
         read_classifier(ModelFolder.read(folder))
 
 
+def test_an_embedding_model_is_no_classifier(tmp_path):
+    """It is refused without a word about a pickle that it does not have."""
+    folder = ModelFolder.read(write_model(tmp_path / "model"))
+    with pytest.raises(CompilerError, match="Without --task classify, or task") as refused:
+        read_classifier(folder)
+    assert "pickle" not in str(refused.value)
+
+
+def test_a_folder_of_setfit_without_a_task(tmp_path, compile_tiny, capsys):
+    """It is an embedding model's, and the note says how its head is read too."""
+    folder = write_setfit(tmp_path / "model", "binary")
+    assert compile_tiny(folder).manifest.task == "embed"
+    note = "a classifier's head of SetFit and was read as an embedding model: --task classify"
+    assert note in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        (
+            "pytorch_model.bin",
+            (
+                r'python -c "from transformers import AutoModelForSequenceClassification as M; '
+                r"M\.from_pretrained\('FOLDER'\)\.save_pretrained\('FOLDER'\)"
+            ),
+        ),
+        ("model.onnx", "not from an ONNX export. Save the model itself: AutoModelForSequenceClass"),
+    ],
+)
+def test_a_classifier_without_safetensors(tmp_path, compile_tiny, file, remedy):
+    """The way out keeps the head: a pickle is saved again, and an export's model."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    (folder / "model.safetensors").rename(folder / file)
+    with pytest.raises(CompilerError, match=rf"model\.safetensors is missing\..*{remedy}"):
+        compile_tiny(folder)
+
+
 @pytest.mark.parametrize(
     ("traits", "task", "read_as", "note"),
     [
@@ -224,11 +261,12 @@ def test_a_default_prompt_is_refused(tmp_path):
         read_classifier(ModelFolder.read(folder))
 
 
-def test_a_tokenizer_that_makes_no_known_pairs(tmp_path, compile_tiny):
-    """Texts are classified, and a pair is refused when it comes."""
+def test_a_tokenizer_that_makes_no_known_pairs(tmp_path, compile_tiny, capsys):
+    """Texts are classified, the report says why no pairs, and a pair is refused when it comes."""
     folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
     edit_json(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
     classifier = Classifier.load(compile_tiny(folder), truncate="right")
+    assert "takes single texts and no pairs. " in capsys.readouterr().err
     golden = GOLDEN["bert/scores"][[isinstance(given, str) for given in INPUTS]]
     assert classifier.classify(TEXTS).scores == pytest.approx(golden, abs=1e-5)
     with pytest.raises(InvalidFieldError, match=r"model takes single texts, .* at position 1"):

@@ -11,9 +11,10 @@ import pytest
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, SourceError
+from model_compiler.files.config import CLASSIFIER
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.folder import CLASSIFIER, ModelFolder
+from model_compiler.model.folder import ModelFolder
 from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gte_model import respell
@@ -107,7 +108,11 @@ CHANGES: Changes = [
     ("config.json", {"id2label": {"0": "A", "2": "B"}}, "id2label must be names for the numbers"),
     ("config.json", {"id2label": {}}, "id2label must be names for the numbers"),
     ("config.json", {"num_labels": 2}, "num_labels must be the number of labels in id2label, 1"),
-    ("config.json", {"model_type": "nomic_bert"}, "a cross-encoder of model_type 'nomic_bert'"),
+    (
+        "config.json",
+        {"model_type": "nomic_bert"},
+        "a cross-encoder or classifier of model_type 'nomic_bert'",
+    ),
     ("config.json", {"sentence_transformers": {"x": 1}}, "does not know: x"),
     ("config.json", {"scale_scores": 2}, "does not know: scale_scores = 2"),
     (
