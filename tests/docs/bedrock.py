@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -28,6 +28,7 @@ class Bedrock(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Bedrock
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -35,24 +36,34 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.status)
         if self.server.status != 200:
             self.send_header("x-amzn-errortype", "AccessDeniedException")
+            message = b'{"message": "User arn:aws:iam::111122223333:role/x may not"}'
+            self.send_header("content-length", str(len(message)))
             self.end_headers()
-            self.wfile.write(b'{"message": "User arn:aws:iam::111122223333:role/x may not"}')
+            self.wfile.write(message)
             return
         self.send_header("content-type", "application/vnd.amazon.eventstream")
+        self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         self._send("messageStart", {"role": "assistant"})
         for word in self.server.words:
             time.sleep(self.server.delay)
             self._send("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": word}})
-        if not self.server.breaks:
+        if self.server.breaks:
+            failure = {":message-type": "exception", ":exception-type": "modelStreamErrorException"}
+            self._write(_encoded(failure, {"message": "an internal of the model"}))
+        else:
             self._send("messageStop", {"stopReason": self.server.stop_reason})
-            return
-        failure = {":message-type": "exception", ":exception-type": "modelStreamErrorException"}
-        self.wfile.write(_encoded(failure, {"message": "an internal of the model"}))
+            usage = {"inputTokens": 120, "outputTokens": 7, "totalTokens": 127}
+            self._send("metadata", {"usage": usage, "metrics": {"latencyMs": 1}})
+        self._write(b"")
 
     def _send(self, event: str, fields: dict[str, Any]) -> None:
-        self.wfile.write(_encoded({":message-type": "event", ":event-type": event}, fields))
-        self.wfile.flush()
+        self._write(_encoded({":message-type": "event", ":event-type": event}, fields))
+
+    def _write(self, chunk: bytes) -> None:
+        """Write a chunk of HTTP/1.1; the empty one ends the response."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # the reader has enough
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def log_message(self, *_: Any) -> None:
         pass

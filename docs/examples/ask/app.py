@@ -7,15 +7,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from embedding_kit import (
-    EmbeddingEndpoint,
-    FunctionSettings,
-    Ingestion,
-    IngestSettings,
-    ModelSettings,
-    VectorIndex,
-    document_bucket,
-)
+import embedding_kit as kit
 
 #: Lambda Web Adapter 1.0: https://github.com/aws/aws-lambda-web-adapter
 ADAPTER = "arn:{partition}:lambda:{region}:753240598075:layer:LambdaAdapterLayerArm64:27"
@@ -34,14 +26,14 @@ class AskStack(Stack):
     def __init__(self, scope: Construct, id: str, *, generator: str, caller: str) -> None:
         """Add the resources; `generator` is of Bedrock or `s3://BUCKET/FOLDER`, `caller` a role."""
         super().__init__(scope, id)
-        model = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
-        index = VectorIndex(self, "Index", model=model)
-        zipped = FunctionSettings(package="zip")
-        endpoint = EmbeddingEndpoint(self, "Search", model=model, function=zipped)
+        model = kit.ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
+        index = kit.VectorIndex(self, "Index", model=model)
+        zipped = kit.FunctionSettings(package="zip")
+        endpoint = kit.EmbeddingEndpoint(self, "Search", model=model, function=zipped)
         endpoint.add_vector_index(index)
-        documents = document_bucket(self, "Documents")
-        settings = IngestSettings()
-        Ingestion(self, "Ingest", model=model, index=index, settings=settings, bucket=documents)
+        documents = kit.document_bucket(self, "Documents")
+        settings = kit.IngestSettings()
+        kit.Ingestion(self, "Ingest", model=model, index=index, settings=settings, bucket=documents)
 
         is_local = generator.startswith("s3://")
         adapter = ADAPTER.format(partition=self.partition, region=self.region)
@@ -66,10 +58,9 @@ class AskStack(Stack):
             s3.Bucket.from_bucket_name(self, "Model", bucket).grant_read(assistant, f"{folder}*")
         else:
             # An inference profile, such as `eu.amazon.nova-micro-v1:0`, calls a model of its name.
-            named = f"arn:{self.partition}:bedrock:*:{self.account}:inference-profile/{generator}"
-            vendor, _, name = generator.rpartition(".")
-            original = f"{vendor.rpartition('.')[2]}.{name}"
-            arns = [f"arn:{self.partition}:bedrock:*::foundation-model/{original}", named]
+            models = f"arn:{self.partition}:bedrock:*::foundation-model"
+            profile = f"arn:{self.partition}:bedrock:*:{self.account}:inference-profile/{generator}"
+            arns = [f"{models}/{generator}", f"{models}/{generator.partition('.')[2]}", profile]
             action = "bedrock:InvokeModelWithResponseStream"
             assistant.add_to_role_policy(iam.PolicyStatement(actions=[action], resources=arns))
         # A snapshot is of a version.
@@ -83,7 +74,6 @@ class AskStack(Stack):
 
 
 app = App()
-bedrock = "amazon.nova-micro-v1:0"
-chosen = app.node.try_get_context("model") or bedrock
+chosen = app.node.try_get_context("model") or "amazon.nova-micro-v1:0"
 AskStack(app, "Ask", generator=chosen, caller=app.node.get_context("caller"))
 app.synth()

@@ -13,8 +13,11 @@ from .prompt import RULES
 
 #: As the command `sha256sum` writes it; it comes with the function's code, and not from S3.
 SUMS = Path(__file__).resolve().parents[1] / "SHA256SUMS"
-#: From roles with texts and a number of tokens to pieces of text; None where those are used up.
-Generator = Callable[[list[tuple[str, str]], int], Iterator[str | None]]
+#: The last of an answer: OpenAI's `finish_reason`, and the tokens read and written, 0 if unknown.
+End = tuple[str, int, int]
+#: From roles with texts and the most tokens to pieces of text.
+Generator = Callable[[list[tuple[str, str]], int], Iterator[str | End]]
+_REASONS = {"end_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length"}
 
 
 def make_generator(model: str) -> Generator:
@@ -28,17 +31,20 @@ def _bedrock(model: str) -> Generator:
     config = Config(connect_timeout=3, read_timeout=15, retries={"total_max_attempts": 2})
     client = boto3.client("bedrock-runtime", config=config)
 
-    def generate(said: list[tuple[str, str]], max_tokens: int) -> Iterator[str | None]:
+    def generate(said: list[tuple[str, str]], max_tokens: int) -> Iterator[str | End]:
         messages = [{"role": role, "content": [{"text": text}]} for role, text in said]
         limits = {"maxTokens": max_tokens, "temperature": 0.0}
         response = client.converse_stream(
             modelId=model, system=[{"text": RULES}], messages=messages, inferenceConfig=limits
         )
+        reason, tokens = "length", dict[str, int]()
         for event in response["stream"]:
             if text := event.get("contentBlockDelta", {}).get("delta", {}).get("text"):
                 yield text
-            if event.get("messageStop", {}).get("stopReason") == "max_tokens":
-                yield None
+            if "messageStop" in event:
+                reason = _REASONS.get(event["messageStop"]["stopReason"], "content_filter")
+            tokens = event.get("metadata", {}).get("usage", tokens)
+        yield reason, tokens.get("inputTokens", 0), tokens.get("outputTokens", 0)
 
     return generate
 
@@ -49,7 +55,7 @@ def _local(folder: Path) -> Generator:
     model = runtime.Model(str(folder))
     tokenizer = runtime.Tokenizer(model)
 
-    def generate(said: list[tuple[str, str]], max_tokens: int) -> Iterator[str | None]:
+    def generate(said: list[tuple[str, str]], max_tokens: int) -> Iterator[str | End]:
         roles = [("system", RULES), *said]
         messages = json.dumps([{"role": role, "content": text} for role, text in roles])
         prompt = tokenizer.apply_chat_template(messages=messages, add_generation_prompt=True)
@@ -58,12 +64,13 @@ def _local(folder: Path) -> Generator:
         parameters.set_search_options(max_length=len(tokens) + max_tokens + 1, do_sample=False)
         generator, stream = runtime.Generator(model, parameters), tokenizer.create_stream()
         generator.append_tokens(tokens)
-        for _ in range(max_tokens):
+        for count in range(max_tokens):
             generator.generate_next_token()
             if generator.is_done():
+                yield "stop", len(tokens), count
                 return
             yield stream.decode(generator.get_next_tokens()[0])
-        yield None
+        yield "length", len(tokens), max_tokens
 
     return generate
 

@@ -22,20 +22,17 @@ from pydantic import BaseModel, Field
 
 from embedding_client import EmbeddingClient, EmbeddingClientError, RetryPolicy
 
-from .generators import make_generator
+from .generators import End, make_generator
 from .prompt import NOTHING_FOUND, Source, conversation
 
-#: OpenAI's `delta` and `finish_reason`.
-Step = tuple[dict[str, str], str | None]
+#: OpenAI's `delta` and `finish_reason`, and a dictionary that may have `usage`.
+Step = tuple[dict[str, str], str | None, dict[str, dict[str, int]]]
 _SECONDS = float(os.environ.get("ANSWER_SECONDS", "80"))
 _THRESHOLD = float(os.environ.get("THRESHOLD", "0.3"))
 _model = os.environ.get("MODEL", "amazon.nova-micro-v1:0")
 _generate = make_generator(_model)
-_search = EmbeddingClient(
-    os.environ["SEARCH_URL"],
-    http_client=httpx2.Client(timeout=10),
-    retries=RetryPolicy(attempts=3, longest_wait=5),
-)
+_http, _retries = httpx2.Client(timeout=10), RetryPolicy(attempts=3, longest_wait=5)
+_search = EmbeddingClient(os.environ["SEARCH_URL"], http_client=_http, retries=_retries)
 _log = logging.getLogger("uvicorn.error")
 app = FastAPI(openapi_url=None)
 
@@ -44,7 +41,7 @@ class Message(BaseModel, extra="forbid"):
     """What a user or the model said. The instructions are the app's own."""
 
     role: Literal["user", "assistant"]
-    content: str = Field(min_length=1, max_length=10_000)
+    content: str = Field(max_length=10_000, pattern=r"\S")
 
 
 class Question(BaseModel, extra="forbid"):
@@ -53,11 +50,10 @@ class Question(BaseModel, extra="forbid"):
     messages: list[Message] = Field(min_length=1, max_length=21)
     model: str = ""
     stream: bool = False
+    stream_options: dict[Literal["include_usage"], bool] = {}
     max_tokens: int = Field(default=500, ge=1, le=2000)
-
-
-class GenerationError(Exception):
-    """The model failed."""
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=2000)
+    temperature: float = Field(default=0, ge=0, le=0)
 
 
 @app.get("/health")
@@ -76,6 +72,8 @@ def answer(question: Question) -> Response:
     try:
         matches = _search.search(said[-1][1], top=5, candidates=20)
     except EmbeddingClientError as error:
+        if getattr(error, "status", None) == 413:
+            return _error("messages: the last has more tokens than the embedding model reads")
         _log.error("search failed: %s", type(error).__name__)
         return _error("The documents cannot be searched now.", status=502)
     matches = [match for match in matches if match.scores.get("dense", 0.0) >= _THRESHOLD]
@@ -83,48 +81,56 @@ def answer(question: Question) -> Response:
         Source(number, match.text or "", str(match.metadata.get("document", match.id)))
         for number, match in enumerate(matches, start=1)
     ]
-    prompt = conversation(said, sources)
-    tokens = _generate(prompt, question.max_tokens) if sources else iter([NOTHING_FOUND])
+    nothing: list[str | End] = [NOTHING_FOUND, ("stop", 0, 0)]
+    limit = question.max_completion_tokens or question.max_tokens
+    pieces = _generate(conversation(said, sources), limit) if sources else iter(nothing)
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": _model}
     head["sources"] = [source._asdict() for source in sources]
-    steps = _steps(tokens, deadline)
+    steps = _steps(pieces, deadline)
     if question.stream:
-        return StreamingResponse(_events(head, steps), media_type="text/event-stream")
+        events = _events(question, head, steps)
+        return StreamingResponse(events, media_type="text/event-stream")
     try:
-        *deltas, (_, finish) = steps
-    except GenerationError:
+        *deltas, (_, finish, usage) = steps
+    except RuntimeError:
         return _error("The answer cannot be generated now.", status=502)
-    message = {"role": "assistant", "content": "".join(delta["content"] for delta, _ in deltas)}
+    message = {"role": "assistant", "content": "".join(delta["content"] for delta, *_ in deltas)}
     choice = {"index": 0, "message": message, "finish_reason": finish}
-    return JSONResponse(head | {"object": "chat.completion", "choices": [choice]})
+    return JSONResponse(head | {"object": "chat.completion", "choices": [choice]} | usage)
 
 
-def _steps(tokens: Iterator[str | None], deadline: float) -> Iterator[Step]:
-    """Yield the step of each piece, and that of the end."""
-    finish, count, started = "stop", 0, time.monotonic()
+def _steps(pieces: Iterator[str | End], deadline: float) -> Iterator[Step]:
+    """Yield the step of the role, that of each piece until the deadline, and that of the end."""
+    reason, read, written, count, started = "length", 0, 0, 0, time.monotonic()
+    yield {"role": "assistant", "content": ""}, None, {}
     try:
-        for token in tokens:
-            if token is None or time.monotonic() > deadline:
-                finish = "length"
+        for piece in pieces:
+            if isinstance(piece, tuple):
+                reason, read, written = piece
+            elif time.monotonic() > deadline:
                 break
-            count += 1
-            yield {"content": token}, None
+            else:
+                count += 1
+                yield {"content": piece}, None, {}
     except Exception as error:
         _log.error("generation failed: %s", type(error).__name__)
-        raise GenerationError from error
-    _log.info("%d pieces in %.1f s, %s", count, time.monotonic() - started, finish)
-    yield {}, finish
+        raise RuntimeError("the model failed") from error
+    _log.info("%d pieces in %.1f s, %s", count, time.monotonic() - started, reason)
+    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    yield {}, reason, {"usage": usage} if read else {}
 
 
-def _events(head: dict[str, Any], steps: Iterator[Step]) -> Iterator[str]:
+def _events(question: Question, head: dict[str, Any], steps: Iterator[Step]) -> Iterator[str]:
     """Yield server-sent events; those of OpenAI's clients keep `sources`."""
+    head = head | {"object": "chat.completion.chunk"}
     try:
-        for delta, finish in steps:
+        for delta, finish, usage in steps:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
-            chunk = head | {"object": "chat.completion.chunk", "choices": [choice]}
-            yield f"data: {json.dumps(chunk)}\n\n"
+            yield f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
             head.pop("sources", None)
-    except GenerationError:
+            if usage and question.stream_options.get("include_usage"):
+                yield f"data: {json.dumps(head | {'choices': []} | usage)}\n\n"
+    except RuntimeError:
         yield f"data: {bytes(_error('The answer ends here: the model failed.').body).decode()}\n\n"
     yield "data: [DONE]\n\n"
 
