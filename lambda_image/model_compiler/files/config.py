@@ -80,7 +80,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             use_default_system_prompt""",
         "tokenizers without a tokenizer.json": """
             do_basic_tokenize extra_ids keep_accents legacy never_split remove_space
-            sp_model_kwargs split_by_punct vocab_type wordpieces_prefix""",
+            sp_model_kwargs split_by_punct unk_id vocab_type wordpieces_prefix""",
         "transformers 5 takes the post-processor of tokenizer.json": "add_bos_token add_eos_token",
     },
     "adapter_config.json": {

@@ -67,6 +67,15 @@ def test_a_score_does_not_depend_on_other_inputs(tmp_path, compile_tiny, variant
     assert classifier.classify(INPUTS[::-1]).scores[::-1].tolist() == alone
 
 
+def test_a_tokenizer_from_sentencepiece_alone(tmp_path, compile_tiny):
+    """`unk_id`, which transformers 5 then saves as that of sentencepiece, changes no score."""
+    variant = "xlm-roberta"
+    folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
+    edit_json(folder / "tokenizer_config.json", unk_id=0)
+    scores = Classifier.load(compile_tiny(folder), truncate="right").classify(INPUTS).scores
+    assert scores == pytest.approx(GOLDEN[f"{variant}/scores"], abs=1e-5)
+
+
 def _write_head(folder: Path, name: str, form: str) -> None:
     if form == "json":
         write_json(folder / "model_head.json", converted(name))
