@@ -60,7 +60,9 @@ def _forecast(
                 f"found: only {option}; allowed: both or none"
             )
         amounts[name] = value
-    prices, models = load_prices(environment.region or DEFAULT_REGION), hosted_models()
+    prices = load_prices(environment.region or DEFAULT_REGION)
+    # Those that others host give vectors.
+    models = () if environment.model.scoring_task else hosted_models()
     result = forecast(environment, synthesize, prices, models, Month(**amounts))
     for note in (*price_notes(prices, models, today=datetime.now(UTC).date()), *result.notes):
         print(note, file=sys.stderr)

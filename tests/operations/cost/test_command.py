@@ -59,6 +59,14 @@ def test_the_table_has_every_way_to_serve(cost):
     )
 
 
+def test_a_classifier_has_no_hosted_embedding_model_beside_it(cost):
+    """Their vectors are no labels."""
+    status, out, _ = cost("dev", "--model", "unitary/toxic-bert")
+    assert status == 0
+    assert values(out)["Fargate, 1 vCPU, load balancer"] > 0
+    assert "mbedding" not in out
+
+
 def test_json_has_the_numbers_of_the_table(cost):
     """For a check in CI: the sum is that of the items, and break-even points are requests."""
     value = json.loads(cost("dev", "--json")[1])
