@@ -58,7 +58,7 @@ def assistant(python=sys.executable, folder=FOLDER, **variables):
     command = [python, "-m", "uvicorn", "assistant.main:app", "--port", str(port)]
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
-    environ = {**kept, **keys, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+    environ = {**kept, **keys, "AWS_DEFAULT_REGION": "us-east-1"}
     log = []
     with subprocess.Popen(
         command, cwd=folder, env=environ | variables, stderr=subprocess.PIPE, text=True
@@ -347,6 +347,11 @@ def test_a_model_of_ones_own_answers(search, deployed):
         chunks = list(asked(**said, max_tokens=12, stream=True))
         streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
         assert streamed == whole.choices[0].message.content
+        before = [("user", "x" * 3000), ("assistant", "y")]
+        history = [{"role": role, "content": text} for role, text in before]
+        fits = asked(model="-", messages=history + said["messages"], max_tokens=2000)
+        assert fits.usage.total_tokens == 4095
+        assert fits.choices[0].finish_reason == "length"
         openai.close()
     client.put_object(Bucket="models", Key="tiny/model.onnx", Body=b"another")
     with assistant(SEARCH_URL=search, **options) as (url, log):

@@ -54,6 +54,7 @@ def _local(folder: Path) -> Generator:
 
     model = runtime.Model(str(folder))
     tokenizer = runtime.Tokenizer(model)
+    context = json.loads((folder / "genai_config.json").read_bytes())["model"]["context_length"]
 
     def generate(said: list[tuple[str, str]], max_tokens: int) -> Iterator[str | End]:
         roles = [("system", RULES), *said]
@@ -61,16 +62,17 @@ def _local(folder: Path) -> Generator:
         prompt = tokenizer.apply_chat_template(messages=messages, add_generation_prompt=True)
         tokens = tokenizer.encode(prompt)
         parameters = runtime.GeneratorParams(model)
-        parameters.set_search_options(max_length=len(tokens) + max_tokens + 1, do_sample=False)
+        limit = min(max_tokens, context - len(tokens) - 1)
+        parameters.set_search_options(max_length=len(tokens) + limit + 1, do_sample=False)
         generator, stream = runtime.Generator(model, parameters), tokenizer.create_stream()
         generator.append_tokens(tokens)
-        for count in range(max_tokens):
+        for count in range(limit):
             generator.generate_next_token()
             if generator.is_done():
                 yield "stop", len(tokens), count
                 return
             yield stream.decode(generator.get_next_tokens()[0])
-        yield "length", len(tokens), max_tokens
+        yield "length", len(tokens), limit
 
     return generate
 

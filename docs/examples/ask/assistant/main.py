@@ -1,8 +1,7 @@
 """Chat completions in OpenAI's form, with answers from the documents of an embedding endpoint.
 
-The environment: SEARCH_URL, the endpoint; MODEL, what `make_generator` takes; THRESHOLD, the cosine
-below which a passage answers nothing; ANSWER_SECONDS, 40 less than the function's timeout, which is
-what a search or a token may take.
+The environment: SEARCH_URL, the endpoint; MODEL, what `make_generator` takes; THRESHOLD, the least
+cosine of a source; ANSWER_SECONDS, the function's timeout less 40, for a search or a token.
 """
 
 import json
@@ -88,8 +87,7 @@ def answer(question: Question) -> Response:
     head["sources"] = [source._asdict() for source in sources]
     steps = _steps(pieces, deadline)
     if question.stream:
-        events = _events(question, head, steps)
-        return StreamingResponse(events, media_type="text/event-stream")
+        return StreamingResponse(_events(question, head, steps), media_type="text/event-stream")
     try:
         *deltas, (_, finish, usage) = steps
     except RuntimeError:
