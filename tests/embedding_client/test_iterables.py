@@ -36,8 +36,8 @@ METHODS = [
     for name, method in inspect.getmembers(kind, inspect.isfunction)
     if not name.startswith("_") and "texts" in inspect.signature(method).parameters
 ]
-#: Without the sparse method, which test_sparse.py asks of a sparse encoder.
-DENSE = [(kind, name) for kind, name in METHODS if name != "embed_sparse"]
+#: Without those of other models, which test_sparse.py and test_classify.py ask.
+DENSE = [(kind, name) for kind, name in METHODS if name not in {"embed_sparse", "classify"}]
 
 
 def vectors(kind, name, url, texts):
@@ -69,9 +69,9 @@ def test_the_methods_are_those_of_all_classes():
     """A method that takes texts is in the list, or its parameter has another name."""
     assert {name for _, name in METHODS} == {
         "embed", "iter_embed", "iter_parts", "embed_documents", "aembed_documents",
-        "embed_sparse",
+        "embed_sparse", "classify",
     }  # fmt: skip
-    assert len(METHODS) == 10
+    assert len(METHODS) == 12
 
 
 @pytest.mark.parametrize("iterable", ITERABLES)

@@ -186,9 +186,9 @@ def _classifiers() -> dict[str, Any]:
     scores: dict[str, Any] = {}
     for variant, traits in classifier_models.VARIANTS.items():
         with TemporaryDirectory() as temporary:
-            folder = str(classifier_models.write_classifier(Path(temporary) / "model", **traits))
+            folder = classifier_models.write_classifier(Path(temporary) / "model", **traits)
             classify = transformers.pipeline(
-                "text-classification", folder, device="cpu", top_k=None, truncation=True
+                "text-classification", str(folder), device="cpu", top_k=None, truncation=True
             )
             names = classify.model.config.id2label.values()
             inputs = [
@@ -198,7 +198,7 @@ def _classifiers() -> dict[str, Any]:
                 for given in classifier_models.INPUTS
             ]
             for kind, options in {"scores": {}, "logits": {"function_to_apply": "none"}}.items():
-                rows = [_in_order(*classify([each], **options), names) for each in inputs]
+                rows = [_in_order(classify([each], **options)[0], names) for each in inputs]
                 scores[f"{variant}/{kind}"] = np.array(rows, np.float32)
     for name in classifier_models.SETFIT:
         with TemporaryDirectory() as temporary:
