@@ -61,8 +61,8 @@ class AskStack(Stack):
             models = f"arn:{self.partition}:bedrock:*::foundation-model"
             profile = f"arn:{self.partition}:bedrock:*:{self.account}:inference-profile/{generator}"
             arns = [f"{models}/{generator}", f"{models}/{generator.partition('.')[2]}", profile]
-            action = "bedrock:InvokeModelWithResponseStream"
-            assistant.add_to_role_policy(iam.PolicyStatement(actions=[action], resources=arns))
+            actions = ["bedrock:InvokeModelWithResponseStream", "bedrock:GetInferenceProfile"]
+            assistant.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=arns))
         # A snapshot is of a version.
         url = assistant.add_alias("live").add_function_url(
             auth_type=lambda_.FunctionUrlAuthType.AWS_IAM,
