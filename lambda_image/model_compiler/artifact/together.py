@@ -57,8 +57,8 @@ def name_artifacts(folder: Path) -> None:
                 "sparse": "a sparse encoder, [sparse]",
             }
             raise ArtifactError(
-                f"{manifest.model.name} must be {descriptions[artifact.name]}; found a model "
-                f"whose task is {manifest.task}."
+                f"{manifest.model.name} must be {descriptions[artifact.name]}; found "
+                f"{manifest.kind}.{' It is served alone.' * (manifest.task == 'classify')}"
             )
         checksums[artifact.name] = manifest.checksum
     (folder / SET_FILE).write_text(json.dumps({"artifacts": checksums}, indent=1), "utf-8")

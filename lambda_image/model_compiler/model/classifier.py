@@ -284,8 +284,8 @@ def _setfit_labels(
         settings.fail("labels", "a list of strings, or null", names)
     if classes and len(classes) == count and all(label.isdecimal() for label in classes):
         names = [names[int(label)] for label in classes if int(label) < len(names)]
-    if len(names) != count:
-        settings.fail("labels", f"the names of the head's {count} classes", names)
+    if len(names) != count or len(set(names)) < count:
+        settings.fail("labels", f"different names of the head's {count} classes", names)
     return tuple(names)
 
 

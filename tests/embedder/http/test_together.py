@@ -42,7 +42,7 @@ def test_two_models_of_one_kind(pair, tmp_path, capsys):
     """`[reranker]` must be a reranker, and `[model]` next to it an embedding model."""
     (tmp_path / "rerank").symlink_to(pair / "embed")
     assert main([str(tmp_path)]) == 2
-    assert "embed-model must be a reranker, [reranker]; found a model whose task is embed" in (
+    assert "embed-model must be a reranker, [reranker]; found an embedding model." in (
         capsys.readouterr().err
     )
 

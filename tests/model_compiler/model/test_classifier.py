@@ -153,6 +153,16 @@ def test_a_converted_head_that_is_not_understood(tmp_path, change, message):
         read_classifier(ModelFolder.read(folder))
 
 
+@pytest.mark.parametrize("labels", [["no"], ["no", "no"], ["no", "yes", "perhaps"], "no, yes"])
+def test_labels_of_setfit_that_do_not_fit(tmp_path, labels):
+    """The error names the file of the labels, one for each class and all different."""
+    folder = write_setfit(tmp_path / "model", "binary")
+    write_json(folder / "model_head.json", {**converted("binary"), "classes_": ["a", "b"]})
+    edit_json(folder / "config_setfit.json", labels=labels)
+    with pytest.raises(CompilerError, match=r"config_setfit\.json: labels must be "):
+        read_classifier(ModelFolder.read(folder))
+
+
 def test_a_dense_module_at_the_end(tmp_path, compile_tiny):
     """Its outputs are the logits; one with an activation, or a Normalize after it, is refused."""
     folder = write_model(tmp_path / "model", dense=[(3, True, "linear.Identity")])
