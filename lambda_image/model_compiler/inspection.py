@@ -23,10 +23,11 @@ from model_compiler.tokenizer import tables
 Result = TypeVar("Result")
 
 #: The files that a model needs besides its weights or its export. An export with the output
-#: sentence_embedding can do without modules.json.
+#: sentence_embedding can do without modules.json, and what reads weights names it if it is needed.
 NEEDED_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "export": ("config.json", "tokenizer.json"),
     "static": ("tokenizer.json",),
+    "weights": ("config.json", "tokenizer.json"),
 }
 NEEDED_WITHOUT_EXPORT = ("config.json", "tokenizer.json", "modules.json")
 #: Names of pickles, which can run any code when they are opened.

@@ -182,6 +182,14 @@ def test_models_of_other_kinds(*, tmp_path, capsys, write, settings, tensor):
     assert f"has no tensor '{tensor}'" in problem
 
 
+def test_a_classifier_needs_no_modules(tmp_path, capsys):
+    """What is missing is its own: a setting that is wrong is the only problem."""
+    folder = write_reranker(tmp_path / "model", labels=3)
+    edit_json(folder / "config.json", problem_type="multi_label")
+    (problem,) = inspected(capsys, str(folder), status=1)["problems"]
+    assert "problem_type must be one of" in problem
+
+
 def test_pickles(tiny_folder, capsys):
     """Pickled weights are named and not opened."""
     (tiny_folder / "model.safetensors").rename(tiny_folder / "pytorch_model.bin")
