@@ -47,12 +47,12 @@ class Question(BaseModel, extra="forbid"):
     """The fields of OpenAI's request that are obeyed, and `model`, which the deploy decides."""
 
     messages: list[Message] = Field(min_length=1, max_length=21)
-    model: str = ""
-    stream: bool = False
-    stream_options: dict[Literal["include_usage"], bool] = {}
-    max_tokens: int = Field(default=500, ge=1, le=2000)
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: dict[Literal["include_usage"], bool] | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=2000)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=2000)
-    temperature: float = Field(default=0, ge=0, le=0)
+    temperature: float | None = Field(default=None, ge=0, le=0)
 
 
 @app.get("/health")
@@ -73,7 +73,7 @@ def answer(question: Question) -> Response:
     except EmbeddingClientError as error:
         if getattr(error, "status", None) == 413:
             return _error("messages: the last has more tokens than the embedding model reads")
-        _log.error("search failed: %s", type(error).__name__)
+        _log.error("search failed: %s %s", type(error).__name__, getattr(error, "code", ""))
         return _error("The documents cannot be searched now.", status=502)
     matches = [match for match in matches if match.scores.get("dense", 0.0) >= _THRESHOLD]
     sources = [
@@ -81,7 +81,7 @@ def answer(question: Question) -> Response:
         for number, match in enumerate(matches, start=1)
     ]
     nothing: list[str | End] = [NOTHING_FOUND, ("stop", 0, 0)]
-    limit = question.max_completion_tokens or question.max_tokens
+    limit = question.max_completion_tokens or question.max_tokens or 500
     pieces = _generate(conversation(said, sources), limit) if sources else iter(nothing)
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": _model}
     head["sources"] = [source._asdict() for source in sources]
@@ -126,7 +126,7 @@ def _events(question: Question, head: dict[str, Any], steps: Iterator[Step]) -> 
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
             yield f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
             head.pop("sources", None)
-            if usage and question.stream_options.get("include_usage"):
+            if usage and (question.stream_options or {}).get("include_usage"):
                 yield f"data: {json.dumps(head | {'choices': []} | usage)}\n\n"
     except RuntimeError:
         yield f"data: {bytes(_error('The answer ends here: the model failed.').body).decode()}\n\n"

@@ -1,6 +1,5 @@
 """What the model reads: the rules, what was said before, and the question with its sources."""
 
-import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,9 +24,7 @@ def conversation(said: Sequence[tuple[str, str]], sources: list[Source]) -> list
 
     Without its `<`, a text neither ends a source nor starts a control token such as `<|im_end|>`.
     """
-    *history, (_, question) = [(role, html.escape(text, quote=False)) for role, text in said]
-    quoted = [
-        f'<source number="{number}">\n{html.escape(text, quote=False)}\n</source>'
-        for number, text, _ in sources
-    ]
+    *history, (_, question) = [(role, text.replace("<", "&lt;")) for role, text in said]
+    escaped = [(number, text.replace("<", "&lt;")) for number, text, _ in sources]
+    quoted = [f'<source number="{number}">\n{text}\n</source>' for number, text in escaped]
     return [*history, ("user", "\n".join([*quoted, f"Question: {question}"]))]
