@@ -358,7 +358,7 @@ def test_a_model_of_ones_own_answers(search, deployed):
         assert streamed == whole.choices[0].message.content
         before = [("user", "x" * 3000), ("assistant", "y")]
         history = [{"role": role, "content": text} for role, text in before]
-        fits = asked(model="-", messages=history + said["messages"], max_tokens=2000)
+        fits = asked(model="-", messages=[*history, *said["messages"]], max_tokens=2000)
         assert fits.usage.total_tokens == 4095
         assert fits.choices[0].finish_reason == "length"
         openai.close()
