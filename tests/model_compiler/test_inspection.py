@@ -279,7 +279,7 @@ def test_weights_in_an_export(tmp_path, capsys):
     edit_json(folder / "config.json", intermediate_size=32)
     inspection = inspected(capsys, str(folder), status=0)
     assert (inspection["path"], inspection["export"]) == ("export", "model.onnx")
-    assert "has shape [64, 32]" in inspection["instead_of_weights"]
+    assert "has shape [32, 64]" in inspection["instead_of_weights"]
 
 
 def test_weights_in_an_export_on_a_hub(served, tiny, capsys):
