@@ -54,8 +54,8 @@ def test_initializers_of_another_shape(with_export):
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
     assert reading_of(ModelFolder.read(with_export), None).reason == (
-        "onnx/model.onnx: 0.auto_model.encoder.layer.0.intermediate.dense.weight has shape "
-        "[64, 32]; the model's configuration asks for [32, 32]."
+        "onnx/model.onnx: 0.auto_model.encoder.layer.0.output.dense.weight has shape "
+        "[32, 64]; the model's configuration asks for [32, 32]."
     ).replace("0.auto_model", prefix_of(with_export))
 
 
