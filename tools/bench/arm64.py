@@ -149,10 +149,8 @@ def _source(name: str, options: argparse.Namespace) -> Path:
         return replicas.real(options.cache, MINILM)
     if name == _RERANKER:
         return _reranker(options.cache)
-    passages = FAMILIES[name].passages
-    return replicas.replica(
-        options.cache, FAMILIES[name].shape, options.peers, scores=bool(passages)
-    )
+    family = FAMILIES[name]
+    return replicas.replica(options.cache, family.shape, options.peers, labels=family.labels)
 
 
 def _reranker(cache: Path) -> Path:

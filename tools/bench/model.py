@@ -3,8 +3,10 @@
 The replica of a published model has its real shapes and tokenizer, and random weights. Without
 --family it is EmbeddingGemma's, next to a quantized export of torch (the baseline), the plain
 export, sentence-transformers and fastembed. Another family is next to its usual deployment: the
-plain export; model2vec for a static model; for a reranker, sentence-transformers and ONNX Runtime,
-with a query and its passages in a request. all-MiniLM-L6-v2 has its real weights.
+plain export; model2vec for a static model; for a classifier, `quantize_dynamic` with transformers'
+tokenizer and without torch, and an embedding model of the same sizes; for a reranker,
+sentence-transformers and ONNX Runtime, with a query and its passages in a request. all-MiniLM-L6-v2
+has its real weights.
 
 --peers installs torch, which makes replicas and exports, and the other libraries in .cache; without
 it, the graph that this project writes in full precision replaces an export, and there are no
@@ -51,6 +53,8 @@ _GEMMA_2 = "embeddinggemma-2"
 _EXPORT, _STATIC, _ENDPOINT, _LLAMA = "export", "model2vec", "endpoint", "llama-cpp"
 #: Contenders of a reranker: sentence-transformers, and the plain export.
 _CROSS_ENCODER, _PAIRS = "cross-encoder", "pairs"
+#: Contenders of a classifier: its usual deployment, and an embedding model of the same sizes.
+_TRANSFORMERS, _EMBEDDER = "transformers", "embedder"
 _QUERY, _PASSAGE_TOKENS = "how many strings has a violin", 128
 
 
@@ -59,12 +63,14 @@ class FamilyPlan:
     """The measurements of a model, as `families.toml` describes them.
 
     Attributes:
+        labels: Of a classifier or a reranker; 0 for other models.
         passages: Of a request to a reranker; 0 for other models.
         targets: Contender → row → the highest accepted ratio to it.
     """
 
     shape: str
     lengths: Sequence[int] = ()
+    labels: int = 0
     passages: int = 0
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -125,13 +131,13 @@ def measure(options: argparse.Namespace) -> Comparison:
         source, title = replicas.real(options.cache, name), f"{name}, real weights"
     else:
         cache, title = options.cache, f"replica of {name}" + (" (small)" if quick else "")
-        replica_options = {"small": quick, "scores": reranks}
+        replica_options = {"small": quick, "labels": family.labels}
         source = replicas.replica(cache, family.shape, options.peers, **replica_options)
     contenders, notes = _contenders(source, name, options)
     full = _PAIRS if reranks else _EXPORT if shape.config else _STATIC
     if full not in contenders:
         raise SystemExit(f"error: {name} needs --peers: {full}")
-    bases = (KIT,) if name == MINILM else (BASE, _CROSS_ENCODER, full)
+    bases = (KIT,) if name == MINILM else (BASE, _CROSS_ENCODER, _TRANSFORMERS, full)
     base = next(kind for kind in bases if kind in contenders)
     # Targets were set for torch's exports, and for the full size.
     targets = family.targets if options.peers and not quick else {}
@@ -153,14 +159,14 @@ def measure(options: argparse.Namespace) -> Comparison:
         cold = starts(contenders, memory, rounds=max(1, options.rounds // 2), cold=True)
         add("init, page cache dropped", "ms", cold["wall"])
     with workers(contenders) as running:
-        if not reranks:
+        if not family.labels:
             rows.insert(0, _cosines(running, full))
         for row, request in requests.items():
             for measured, times in _times(running, row, request, quick=quick):
                 add(measured, CPU, times)
     notes.append(_HOW)
     notes.append("exported by torch" if options.peers else "not exported: our own graph in fp32")
-    if not reranks:
+    if not family.labels:
         notes.append(_besides_the_run(contenders[KIT].folder, texts.text(32)))
     if name == GEMMA:
         (cpu,) = (row.values[KIT] / 1000 for row in rows if row.name == "128 tokens")
@@ -202,6 +208,10 @@ def _contenders(
         forms[_PAIRS if family.passages else _EXPORT] = lambda: export
     if family.passages:
         forms |= {_CROSS_ENCODER: lambda: source, "pairs-int8": lambda: baseline_of(export)}
+    elif family.labels:
+        encoder = replicas.replica(cache, family.shape, peers)
+        forms |= {_TRANSFORMERS: lambda: baseline_of(export), "int8": lambda: baseline_of(export)}
+        forms[_EMBEDDER] = lambda: replicas.artifact_of(encoder, cache)
     elif not SHAPES[family.shape].config:
         forms[_STATIC] = lambda: source
     else:

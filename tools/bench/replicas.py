@@ -58,10 +58,8 @@ def described(file: str, kind: Callable[..., _T]) -> Mapping[str, _T]:
 SHAPES = described("shapes.toml", Shape)
 
 
-def replica(
-    cache: Path, name: str, peers: bool, *, small: bool = False, scores: bool = False
-) -> Path:
-    """Return a sentence-transformers folder of a shape; or a classifier's with one label.
+def replica(cache: Path, name: str, peers: bool, *, small: bool = False, labels: int = 0) -> Path:
+    """Return a sentence-transformers folder of a shape; or a classifier's with these labels.
 
     A shape with a graph, except Gemma's, needs `peers`: transformers makes its weights. A small
     Gemma has fewer and smaller layers than the published model.
@@ -72,7 +70,7 @@ def replica(
         return write_replica(folder, SMALL if small else EMBEDDING_GEMMA)
 
     def write(folder: Path) -> None:
-        write_all_but_weights(folder, shape, scores=scores)
+        write_all_but_weights(folder, shape, labels=labels)
         if "num_experts" in shape.config:
             write_weights(folder)  # transformers has no such class.
         elif shape.config:
@@ -83,28 +81,28 @@ def replica(
             rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
             save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
 
-    folder = cache / (f"{name}-classifier" if scores else name)
-    return _once(folder, "config.json" if scores else "modules.json", write)
+    folder = cache / (f"{name}-labels-{labels}" if labels else name)
+    return _once(folder, "config.json" if labels else "modules.json", write)
 
 
-def write_all_but_weights(folder: Path, shape: Shape, *, scores: bool = False) -> None:
+def write_all_but_weights(folder: Path, shape: Shape, *, labels: int = 0) -> None:
     """Write the tokenizer and the settings of a shape."""
     (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
-    for file, value in (_of_classifier(shape) if scores else _of_embedder(shape)).items():
+    for file, value in (_of_classifier(shape, labels) if labels else _of_embedder(shape)).items():
         (folder / file).parent.mkdir(exist_ok=True)
         write_json(folder / file, value)
-    if shape.pooling and not scores:
+    if shape.pooling and not labels:
         (folder / "2_Normalize").mkdir()  # The module has no settings.
 
 
-def _of_classifier(shape: Shape) -> Json:
-    """Return the files of a cross-encoder for texts of up to 512 tokens."""
+def _of_classifier(shape: Shape, labels: int) -> Json:
+    """Return the files of a classifier, or cross-encoder, for texts of up to 512 tokens."""
     typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
     names = ["input_ids", "attention_mask", *typed]
     return {
         "config.json": {
             "vocab_size": shape.vocabulary,
-            "id2label": {"0": "LABEL_0"},
+            "id2label": {str(label): f"LABEL_{label}" for label in range(labels)},
             **shape.config,
         },
         "tokenizer_config.json": {"model_max_length": 512, "model_input_names": names},
@@ -195,7 +193,9 @@ def baseline_of(export: Path) -> Path:
         quantize(folded, folder / "model.onnx")
         for leftover in folder.glob("folded.*"):
             leftover.unlink()
-        shutil.copy(export / "tokenizer.json", folder)
+        # transformers' tokenizer also needs the settings.
+        for file in (export / "config.json", *export.glob("tokenizer*.json")):
+            shutil.copy(file, folder)
 
     return _once(export.with_name(f"{export.name}-int8"), "model.onnx", write)
 

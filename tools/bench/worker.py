@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 #: Embeds texts.
 Embed = Callable[[list[str]], Any]
+#: Makes texts, or pairs of texts, the inputs of a graph.
+Feed = Callable[[list[Any]], dict[str, Any]]
 
 
 def main() -> None:
@@ -58,6 +60,7 @@ def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ.update(EMBEDDING_ARTIFACT=folder, EMBEDDING_CACHE_ENTRIES="0")
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415, PLC2701 - what Lambda imports
+    from embedder.core.classifier import Classifier  # noqa: PLC0415
     from embedder.core.engine import Engine  # noqa: PLC0415
     from embedder.core.reranker import Reranker  # noqa: PLC0415
     from embedder.core.tokenization import RequestTokenizer  # noqa: PLC0415
@@ -65,6 +68,8 @@ def _kit(folder: str) -> Embed:
     engine = _router.model.loaded
     if isinstance(engine, Reranker):
         return lambda texts: engine.rerank(texts[0], texts[1:], truncate="passage").scores
+    if isinstance(engine, Classifier):
+        return lambda texts: engine.classify(texts, truncate="right").scores
     assert isinstance(engine, Engine)  # noqa: S101 - for mypy: no sparse encoder is measured
     # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
     engine.request_tokenizer = RequestTokenizer(
@@ -106,17 +111,39 @@ def _baseline(folder: str) -> Embed:
     return lambda texts: [embed([text])[0] for text in texts]
 
 
-def _onnx(folder: str, *, level: str = "ORT_ENABLE_ALL") -> Callable[[list[Any]], Any]:
+def _onnx(
+    folder: str, feed: Feed | None = None, *, level: str = "ORT_ENABLE_ALL"
+) -> Callable[[list[Any]], Any]:
     """Start the plain fp32 export, by default as ONNX Runtime loads it by default."""
     import onnxruntime  # noqa: PLC0415
 
-    feed = _feed(folder)
+    feed = feed or _feed(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options)
     return lambda texts: session.run(["sentence_embedding"], feed(texts))[0]
+
+
+def _transformers(folder: str) -> Embed:
+    """Start ONNX Runtime with transformers' tokenizer; a classifier's logits become a softmax."""
+    sys.modules["torch"] = None  # type: ignore[assignment]  # As without it: it starts faster.
+    import numpy as np  # noqa: PLC0415
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def feed(texts: list[Any]) -> dict[str, Any]:
+        return dict(tokenizer(texts, padding=True, truncation=True, return_tensors="np"))
+
+    run = _onnx(folder, feed)
+
+    def classify(texts: list[str]) -> Any:
+        powers = np.exp(run(texts))
+        return powers / powers.sum(1, keepdims=True)
+
+    return classify
 
 
 def _openvino(folder: str) -> Embed:
@@ -192,7 +219,7 @@ def _cross_encoder(folder: str) -> Embed:
     return lambda texts: model.predict([(texts[0], passage) for passage in texts[1:]])
 
 
-def _feed(folder: str) -> Callable[[list[Any]], dict[str, Any]]:
+def _feed(folder: str) -> Feed:
     """Return a function from texts, or pairs of texts, to the inputs of the plain export."""
     import numpy as np  # noqa: PLC0415
     from tokenizers import Tokenizer  # noqa: PLC0415
@@ -277,6 +304,8 @@ KINDS: dict[str, ContenderKind] = {
     "litert": ContenderKind("LiteRT, dynamic int8", _litert, _PEERS),
     "litert-outliers": ContenderKind("LiteRT, with our outliers", _litert, _PEERS),
     "llama-cpp": ContenderKind("llama.cpp, Q8_0", _llama_cpp, "llama-cpp"),
+    "embedder": ContenderKind("Embedding Kit, embedding model", _kit),
+    "transformers": ContenderKind("ONNX int8, transformers' tokenizer", _transformers, _PEERS),
     "cross-encoder": ContenderKind("sentence-transformers", _cross_encoder, _PEERS),
     "pairs-int8": ContenderKind("ONNX int8 (quantize_dynamic)", _pairs),
     "pairs": ContenderKind("plain ONNX export", _pairs),

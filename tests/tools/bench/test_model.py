@@ -6,12 +6,16 @@ import sys
 import pytest
 from tokenizers import Tokenizer
 
+from embedder.core.artifact import load_artifact
+from embedder.core.classifier import Classifier
 from model_compiler.files.folder import ConfigFolder
 from model_compiler.source.catalog import CATALOG, STATIC, estimate, find, measurements
 from model_compiler.tokenizer.file import read_tokenizer
-from tools.bench.contenders import ENVIRONMENTS, python_of
+from tests.model_compiler.goldens.classifier_models import SENTIMENT, write_classifier
+from tools.bench.contenders import ENVIRONMENTS, Contender, Worker, python_of
 from tools.bench.model import FAMILIES, SizedTexts, real_texts, requests_of
-from tools.bench.replicas import SHAPES, replica, write_all_but_weights
+from tools.bench.replicas import SHAPES, artifact_of, replica, write_all_but_weights
+from tools.bench.report import KIT
 from tools.bench.worker import KINDS, back_to_back
 
 
@@ -84,6 +88,29 @@ def test_an_estimate_counts_the_matrices_of_a_layer():
     own = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": 3072}
     plain = {"model_type": "nomic_bert", "activation_function": "gelu", **own}
     assert estimate(plain) == estimate(bert)
+
+
+def test_a_classifier_is_measured_with_its_scores(tmp_path):
+    """Its process gives those of the compiled model, one for each label."""
+    source = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    artifact = artifact_of(source, tmp_path)
+    with Worker(Contender(KIT, artifact)) as worker:
+        (scores,) = worker.ask({"vectors": ["a violin"]})
+    classifier = Classifier.load(load_artifact(artifact))
+    assert scores == classifier.classify(["a violin"]).scores[0].tolist()
+    assert len(scores) == len(SENTIMENT)
+
+
+@pytest.mark.parametrize(
+    "name", ["distilbert-base-uncased-finetuned-sst-2-english", "ms-marco-MiniLM-L6-v2"]
+)
+def test_a_replica_has_the_labels_of_its_family(tmp_path, name):
+    """A reranker's is one, a classifier's are several."""
+    family = FAMILIES[name]
+    write_all_but_weights(tmp_path, SHAPES[family.shape], labels=family.labels)
+    config = ConfigFolder(tmp_path).json("config.json")
+    assert len(config["id2label"]) == family.labels
+    assert (family.labels == 1) == bool(family.passages)
 
 
 def test_packages_of_peers_are_pinned():
