@@ -102,12 +102,12 @@ class _TokenVerifier(Verifier):
 
 
 @pytest.fixture
-def printed_vectors(served: Served) -> Callable[[str], None]:
+def printed_vectors(served: Served) -> Callable[..., None]:
     """Return a function that compares vectors, printed as the last line, with the client's."""
 
-    def compare(printed: str) -> None:
+    def compare(printed: str, *, units_in_last_place: int = 0) -> None:
         vectors = np.array(json.loads(printed.splitlines()[-1]), np.float32)
-        np.testing.assert_array_equal(vectors, served.vectors)
+        np.testing.assert_array_max_ulp(vectors, served.vectors, maxulp=units_in_last_place)
 
     return compare
 
