@@ -107,5 +107,5 @@ def test_models_of_several_kinds_are_one_folder(tmp_path, facts):
     made = index_of(str(facts), folder, cache=tmp_path / "cache")
     for file in ("manifest.json", "vectors.npy", "postings.impacts.npy"):
         assert (made / file).read_bytes() == (index / file).read_bytes()
-    with pytest.raises(ModelError, match=r"must be a sparse encoder, \[sparse\]; found a model"):
+    with pytest.raises(ModelError, match=r"must be a sparse encoder, \[sparse\]; found a reranker"):
         together_of({**given, "sparse": artifacts / "rerank"}, cache=tmp_path / "cache")
