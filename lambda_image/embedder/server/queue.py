@@ -57,6 +57,8 @@ class BatchingSession:
         #: Tokens that were run, and the seconds of one worker for them.
         self._measured_tokens = self._measured_seconds = 0.0
         self._closed = False
+        #: Workers that run what waits.
+        self._busy = 0
         #: Guards all of the above, and the tickets.
         self._lock = threading.RLock()
         self._current = threading.local()
@@ -195,18 +197,27 @@ class BatchingSession:
             self.check(ticket.key)
             ticket.pending = len(ticket.runs)
             self._waiting.add(ticket.runs)
-            for _ in ticket.runs:
-                self._threads.submit(self._run_next)
+            # A task for each run would stay in the pool when its run joins another one: under load
+            # that never ends, the pool would grow without end.
+            for _ in range(min(len(ticket.runs), self._workers - self._busy)):
+                self._busy += 1
+                self._threads.submit(self._run_waiting)
 
-    def _run_next(self) -> None:
+    def _run_waiting(self) -> None:
+        """Run what waits until nothing does."""
+        while runs := self._next():
+            try:
+                self._compute(runs)
+            except BaseException as error:  # The requests end, and the worker goes on.
+                self._fail(runs, RuntimeError(f"A run ended with {type(error).__name__}."))
+
+    def _next(self) -> list[WaitingRun]:
+        """Return the runs that are next, or none to a worker that is no longer busy."""
         with self._lock:
-            if not self._waiting:  # What was added has run with others, or was dropped.
-                return
-            runs = self._waiting.take()
-        try:
-            self._compute(runs)
-        except BaseException as error:  # The requests end, and the worker goes on.
-            self._fail(runs, RuntimeError(f"A run ended with {type(error).__name__}."))
+            if self._waiting:
+                return self._waiting.take()
+            self._busy -= 1
+            return []
 
     def _compute(self, runs: list[WaitingRun]) -> None:
         began = time.monotonic()

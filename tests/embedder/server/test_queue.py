@@ -97,10 +97,14 @@ def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Iterato
 
 
 def test_runs_that_wait_are_merged(held):
-    """Runs of one padded length become one run, and each request gets its own rows."""
+    """Runs of one padded length become one run, and each request gets its own rows.
+
+    No tasks are left in the pool of workers, where they would become more as long as runs wait.
+    """
     batches = [batch(seed, texts=1 + seed % 3) for seed in range(1, 7)]
     answers = [held.ask(texts) for texts in batches]
     held.wait_for(6)
+    assert held.queue._threads._work_queue.empty()
     held.session.open()
     for texts, answer in zip(batches, answers, strict=True):
         np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*texts))
