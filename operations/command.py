@@ -7,28 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_client.doctor import LOGIN
+from embedding_client.doctor.probes import INVALID_CREDENTIALS, NO_CREDENTIALS
 from stacks.environment import EnvironmentSettings
 from stacks.environment_file import load_environment
 
-#: Errors that other credentials mend.
-_NO_LOGIN = (
-    exceptions.NoCredentialsError,
-    exceptions.PartialCredentialsError,
-    exceptions.CredentialRetrievalError,
-    exceptions.ProfileNotFound,
-    exceptions.SSOError,
-    exceptions.TokenRetrievalError,
-)
-_NO_LOGIN_CODES = {
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidClientTokenId",
-    "UnrecognizedClientException",
-}
 _INTERRUPTED = 130
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
@@ -103,7 +88,6 @@ def explained(failure: str) -> Iterator[None]:
 
 
 def _advice(error: BotoCoreError | ClientError) -> str:
-    refused = isinstance(error, ClientError) and error.response["Error"]["Code"] in _NO_LOGIN_CODES
-    if not refused and not isinstance(error, _NO_LOGIN):
-        return ""
-    return f"; {LOGIN}"
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+    is_login = code in INVALID_CREDENTIALS or isinstance(error, NO_CREDENTIALS)
+    return f"; {LOGIN}" if is_login else ""

@@ -1,12 +1,13 @@
 """What is deployed of an environment: its stacks, their outputs, and its endpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import WaiterError
 from botocore.session import Session
 
+from embedding_client.doctor.release import RUNNING
 from operations.environment_session import (
     answer_or_none,
     bootstrap_client,
@@ -16,9 +17,6 @@ from operations.environment_session import (
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, possible_stacks
 
-#: The states of a deployment that has not ended:
-#: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
-_RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
 #: An hour, in seconds: a function in a VPC takes 40 minutes.
 _WAIT = {"Delay": 5, "MaxAttempts": 720}
 
@@ -70,9 +68,10 @@ class Deployed:
 
     def versions_of_stack(self) -> Iterator[str]:
         """Yield the versions that are resources of the stack, which a rollback of it needs."""
-        for resource in self._resources():
-            if resource["ResourceType"] == "AWS::Lambda::Version":
-                yield resource["PhysicalResourceId"].rpartition(":")[2]
+        for arn in list_resources(
+            self.client("cloudformation"), self.stack, "AWS::Lambda::Version"
+        ):
+            yield arn.rpartition(":")[2]
 
     def running(self) -> list[str]:
         """List the deployments of CodeDeploy that have not ended."""
@@ -80,7 +79,7 @@ class Deployed:
         if not group:
             return []
         deployments: list[str] = self.client("codedeploy").list_deployments(
-            **group, includeOnlyStatuses=_RUNNING
+            **group, includeOnlyStatuses=[*RUNNING]
         )["deployments"]
         return deployments
 
@@ -95,20 +94,15 @@ class Deployed:
 
     def _group(self) -> dict[str, str]:
         """Return the group that moves the alias; empty if fixed weights split its traffic."""
-        resources = {
-            resource["ResourceType"]: resource["PhysicalResourceId"]
-            for resource in self._resources()
-        }
+        client, key = self.client("cloudformation"), "StackResourceSummaries"
+        listed = list_all(client, "list_stack_resources", key, StackName=self.stack)
+        resources = {item["ResourceType"]: item["PhysicalResourceId"] for item in listed}
         if "AWS::CodeDeploy::DeploymentGroup" not in resources:
             return {}
         return {
             "applicationName": resources["AWS::CodeDeploy::Application"],
             "deploymentGroupName": resources["AWS::CodeDeploy::DeploymentGroup"],
         }
-
-    def _resources(self) -> Iterator[dict[str, str]]:
-        client, key = self.client("cloudformation"), "StackResourceSummaries"
-        return list_all(client, "list_stack_resources", key, StackName=self.stack)
 
     def _version_of_alias(self) -> str:
         """Return the version that the stack's template gives to the alias."""
@@ -120,13 +114,6 @@ class Deployed:
                     return pinned
         # Without a pin of scripts/rollback, it is the stack's own version.
         return next(self.versions_of_stack())
-
-
-def traffic_shares(alias: Mapping[str, Any]) -> dict[str, float]:
-    """Return the share of the requests by version; the alias's own version comes first."""
-    routing = alias.get("RoutingConfig") or {}
-    weights: dict[str, float] = routing.get("AdditionalVersionWeights", {})
-    return {alias["FunctionVersion"]: 1 - sum(weights.values())} | weights
 
 
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:

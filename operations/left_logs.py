@@ -10,8 +10,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from operations.deployed import deleted_stacks, list_events, list_resources
-from operations.environment_session import answer_or_none, list_all
+from operations.deployed import deleted_stacks, list_events, list_resources, status_and_outputs
+from operations.environment_session import list_all
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name, server_stack_name
 
@@ -30,10 +30,9 @@ def function_logs(environment: EnvironmentSettings) -> str:
 
 def logs_of_failure(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
     """Yield the newest log groups of the stacks that failed, also with `--no-rollback`."""
-    stacks = session.create_client("cloudformation", region_name=environment.region)
     client = session.create_client("logs", region_name=environment.region)
     for stack, prefixes in _prefixes(environment).items():
-        status = _status(stacks, stack)
+        status, _ = status_and_outputs(session, environment, stack)
         if "ROLLBACK" in status or "FAILED" in status:
             groups = (_groups(client, prefix) for prefix in prefixes)
             yield from (max(times, key=times.__getitem__) for times in groups if times)
@@ -72,7 +71,7 @@ def _unused_groups(session: Session, environment: EnvironmentSettings, client: A
     used = {
         name
         for stack in _prefixes(environment)
-        if _status(stacks, stack)
+        if status_and_outputs(session, environment, stack)[0]
         for name in list_resources(stacks, stack, _LOG_GROUP)
     }
     if environment.existing and environment.existing.log_group:
@@ -104,12 +103,6 @@ def _groups(client: Any, prefix: str) -> dict[str, int]:
     """Return when the log groups were made whose names begin so."""
     groups = list_all(client, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
     return {group["logGroupName"]: group["creationTime"] for group in groups}
-
-
-def _status(client: Any, stack: str) -> str:
-    """Return the status of a stack; nothing without one."""
-    described = answer_or_none(client.describe_stacks, StackName=stack)
-    return str(described["Stacks"][0]["StackStatus"]) if described else ""
 
 
 def _prefixes(environment: EnvironmentSettings) -> dict[str, tuple[str, ...]]:

@@ -33,13 +33,14 @@ from embedding_client import (
     VectorIndex,
     ingest_status,
 )
+from embedding_client.doctor.release import traffic_shares
 from embedding_kit.image_identity import index_id
 from embedding_kit.programs import exit_with
 from embedding_kit.settings import ModelSettings, VectorIndexSettings, index_dimension
 from jobs.errors import BatchError
 from operations.checkup import DEPLOYED_WITH_FAILED_CHECK
 from operations.command import ENVIRONMENTS, command_parser, run_command
-from operations.deployed import find_deployed, status_and_outputs, traffic_shares
+from operations.deployed import find_deployed, status_and_outputs
 from operations.environment_session import confirm, session_for
 from operations.environment_tables import exchange_models, read_table_names, remove_table
 from operations.migration_report import compare, lines_of

@@ -14,9 +14,10 @@ from typing import Any
 
 from botocore.session import Session
 
+from embedding_client.doctor.release import traffic_shares
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed, traffic_shares
+from operations.deployed import Deployed, find_deployed
 from operations.environment_session import answer_or_none, list_all, session_for
 from operations.packages import RepositoryAddress, read_address
 from operations.rollback import version_before

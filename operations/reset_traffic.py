@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from botocore.session import Session
 
+from embedding_client.doctor.release import traffic_shares
 from embedding_kit.programs import exit_with
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed, traffic_shares
+from operations.deployed import Deployed, find_deployed
 from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
 

@@ -33,7 +33,8 @@ _DENIED = (
     "AuthorizationErrorException",
     "UnauthorizedOperation",
 )
-_INVALID = (
+#: The codes of AWS's errors about credentials that other ones mend.
+INVALID_CREDENTIALS = (
     "ExpiredToken",
     "ExpiredTokenException",
     "InvalidClientTokenId",
@@ -41,7 +42,8 @@ _INVALID = (
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 )
-_NONE = (
+#: botocore's errors without credentials that can be used.
+NO_CREDENTIALS = (
     botocore.exceptions.NoCredentialsError,
     botocore.exceptions.PartialCredentialsError,
     botocore.exceptions.CredentialRetrievalError,
@@ -116,10 +118,10 @@ class Aws:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message")
             if code in _DENIED:
                 raise NotPermittedError(action) from error
-            if code in _INVALID:
+            if code in INVALID_CREDENTIALS:
                 raise NoValidCredentialsError(f"{code}: {message}") from error
             raise AwsCallError(action, code, str(message or "")) from error
-        except _NONE as error:
+        except NO_CREDENTIALS as error:
             raise NoValidCredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
             raise AwsCallError(action, type(error).__name__, str(error)) from error

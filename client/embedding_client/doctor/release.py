@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,8 +12,9 @@ from embedding_client.doctor import CheckResult, SkippedError, ago, failed, ok, 
 from embedding_client.doctor.probes import NotPermittedError
 from embedding_client.doctor.snapshot import Snapshot
 
+#: The states of a deployment that has not ended:
 #: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_DeploymentInfo.html
-_RUNNING = frozenset({"Created", "Queued", "InProgress", "Baking", "Ready"})
+RUNNING = ("Created", "Queued", "InProgress", "Baking", "Ready")
 _URI = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.[\w-]+\.amazonaws\.com(\.cn)?/(?P<repository>[^:@]+)"
     r"(:(?P<tag>[\w.-]+))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -66,7 +68,7 @@ def check_release(snapshot: Snapshot) -> CheckResult:
     at = deployment.get("completeTime") or deployment.get("createTime")
     summary = f"{name}: {status}" + (f", {ago(snapshot.clock() - at)}" if at else "")
     data = {"deployment": name, "status": status}
-    if status in _RUNNING:
+    if status in RUNNING:
         return warning(summary, "wait until it ends, and run it again", **data)
     rollback = deployment.get("rollbackInfo", {})
     reason = rollback.get("rollbackMessage") or deployment.get("errorInformation", {}).get(
@@ -108,10 +110,9 @@ def check_weights(snapshot: Snapshot) -> CheckResult:
     """Read the alias's weights, and what explains them."""
     alias = snapshot.alias()
     state = snapshot.aws.call("lambda", "get_alias", FunctionName=alias.function, Name=alias.name)
-    weights = state.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    if not weights:
+    shares = traffic_shares(state)
+    if len(shares) == 1:
         return ok(f"none: version {state['FunctionVersion']} gets all requests")
-    shares = {state["FunctionVersion"]: 1 - sum(weights.values())} | weights
     summary = ", ".join(f"version {version}: {share:.0%}" for version, share in shares.items())
     if by := _explanation(snapshot):
         return ok(f"{summary}, by {by}", shares=shares)
@@ -120,6 +121,13 @@ def check_weights(snapshot: Snapshot) -> CheckResult:
         f"scripts/reset-traffic {snapshot.environment()} (docs/runbook.md#stuck-weights)",
         shares=shares,
     )
+
+
+def traffic_shares(alias: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share of the requests by version; the alias's own version comes first."""
+    routing = alias.get("RoutingConfig") or {}
+    weights: dict[str, float] = routing.get("AdditionalVersionWeights", {})
+    return {alias["FunctionVersion"]: 1 - sum(weights.values())} | weights
 
 
 def _explanation(snapshot: Snapshot) -> str | None:
@@ -139,7 +147,7 @@ def _explanation(snapshot: Snapshot) -> str | None:
         raise
     except SkippedError:
         return None
-    if deployment is None or deployment["status"] not in _RUNNING:
+    if deployment is None or deployment["status"] not in RUNNING:
         return None
     return f"the running release {deployment['deploymentId']}"
 
