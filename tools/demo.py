@@ -6,22 +6,21 @@ It computes everything that it shows on this machine. The artifact and the index
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
+import signal
 import sys
-import tempfile
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from embedding_client import EmbeddingClient, EmbeddingClientError
 from embedding_kit.programs import exit_with
+from stacks.environment_file import load_environment
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.models import (
     DEFAULT_MODEL,
@@ -32,6 +31,7 @@ from tools.local_endpoint.models import (
     index_of,
 )
 from tools.local_endpoint.runtime import FunctionError
+from tools.synthesis import Stack, synthesize
 
 SENTENCES = (
     "The kettle is boiling.",
@@ -58,6 +58,7 @@ _KINDS = {
     "AWS::SNS::Topic": "notification topic",
     "AWS::Budgets::Budget": "budget",
 }
+_AT_CTRL_C = (signal.SIGINT, signal.SIG_DFL)
 _print = partial(print, flush=True)
 
 
@@ -70,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help=verbose_help)
     verbose = parser.parse_args(arguments).verbose
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log")
-        synthesis = _start_synthesis(Path(folder), log)
+    # In another process, because it takes some seconds. Ctrl-C ends it without a word.
+    with ProcessPoolExecutor(1, initializer=signal.signal, initargs=_AT_CTRL_C) as pool:
+        synthesis = pool.submit(_synthesized)
         try:
             _heading(f"1  The model: {DEFAULT_MODEL}")
             artifact = artifact_of(DEFAULT_MODEL, verbose=verbose)
@@ -83,17 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {shown}")
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
-            _print_stacks(synthesis, Path(folder), log)
+            _print_stacks(synthesis)
         except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
         except KeyboardInterrupt:
             sys.stderr.write("\nstopped\n")
             return 130
-        finally:
-            if synthesis.poll() is None:
-                synthesis.terminate()
-                synthesis.wait()
     _print(f"\nDone in {time.monotonic() - began:.0f} s. Next: scripts/serve, or README.md.")
     return 0
 
@@ -124,36 +121,19 @@ def _serve(artifact: Path, index: Path) -> None:
                 _print(f"  {match.score:.3f}  {_one_line(match.text or '')}")
 
 
-def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
-    """Start `python app.py` in the background, because it takes some seconds."""
-    context = json.dumps({"environment": "dev"})
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603  (our own program)
-            [sys.executable, str(ROOT / "app.py")],
-            env={**os.environ, "CDK_OUTDIR": str(folder), "CDK_CONTEXT_JSON": context},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+def _synthesized() -> list[Stack]:
+    return synthesize(load_environment("dev", folder=ROOT / "environments"))
 
 
-def _print_stacks(synthesis: "subprocess.Popen[bytes]", folder: Path, log: Path) -> None:
-    if synthesis.wait() != 0:
-        output = log.read_text(encoding="utf-8", errors="replace")
-        raise ModelError(f"the stacks could not be synthesized:\n{output}")
-    for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
-        template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
-        line = f"  {stack}: {_resources(template)}"
+def _print_stacks(synthesis: "Future[list[Stack]]") -> None:
+    """Print the resources of the stacks, each after those that it depends on."""
+    try:
+        stacks = synthesis.result()
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the stacks could not be synthesized:\n{error}") from error
+    for stack in stacks:
+        line = f"  {stack.name}: {_resources(stack.template)}"
         _print(textwrap.fill(line, _columns(), subsequent_indent="    ", break_on_hyphens=False))
-
-
-def _in_order(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the names of the stacks, each after its dependencies."""
-    stacks = {
-        name: [needed for needed in artifact.get("dependencies", []) if ".assets" not in needed]
-        for name, artifact in manifest["artifacts"].items()
-        if artifact["type"] == "aws:cloudformation:stack"
-    }
-    return list(TopologicalSorter(stacks).static_order())
 
 
 def _resources(template: Mapping[str, Any]) -> str:

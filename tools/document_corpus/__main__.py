@@ -11,7 +11,6 @@ import argparse
 import io
 import multiprocessing
 import os
-import random
 import sys
 import textwrap
 from collections import Counter, defaultdict
@@ -59,8 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tools.document_corpus", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("pattern", nargs="*", help="read only files with one of these names")
-    parser.add_argument("--sample", type=int, metavar="N", help="print chunks drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample; default 0")
     options = parser.parse_args(arguments)
     artifact_of(DEFAULT_MODEL)  # once, before each process loads it
     files = [
@@ -70,9 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     with multiprocessing.Pool(os.cpu_count()) as pool:
         results = pool.map(read, files, chunksize=1)
-    if options.sample:
-        _print_sample(results, options.sample, options.seed)
-        return 0
     _print_table(results)
     failed = [result for result in results if result.failures]
     for result in failed:
@@ -140,16 +134,6 @@ def _print_table(results: Sequence[Result]) -> None:
     refused = Counter(result.refusal for result in results if result.refusal)
     for refusal, count in refused.items():
         print(f"refused {count}: {textwrap.shorten(refusal, 160)}")
-
-
-def _print_sample(results: Sequence[Result], count: int, seed: int) -> None:
-    """Print chunks, each of another file."""
-    drawn = random.Random(seed)  # noqa: S311 - no secret
-    files = drawn.sample([result for result in results if result.chunks], count)
-    for number, (name, chunks, *_) in enumerate(files, 1):
-        chunk = drawn.choice(chunks)
-        print(f"==== {number}. {name} | {' > '.join(chunk.headings)} | {chunk.tokens} tokens")
-        print(chunk.text)
 
 
 if __name__ == "__main__":
