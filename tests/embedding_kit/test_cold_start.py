@@ -17,26 +17,6 @@ def _entry(hour: int, minimum: int | None, maximum: int | None) -> ScheduledCapa
     return ScheduledCapacity(at=f"cron(0 {hour} * * ? *)", minimum=minimum, maximum=maximum)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "entries"),
-    [
-        ((2, 4), [(7, 9, None)]),
-        ((1, 10), [(8, 5, None), (19, 1, 4)]),
-        ((1, 10), [(19, None, 4), (8, 5, 20)]),
-        ((5, 10), [(19, None, 4)]),
-    ],
-)
-def test_a_minimum_above_another_entrys_maximum_is_refused(snapshot, bounds, entries):
-    """The error names both entries, their numbers, and the entry that lacks a bound."""
-    with pytest.raises(ValidationError) as refused:
-        Provisioned(
-            minimum=bounds[0],
-            maximum=bounds[1],
-            schedule=tuple(_entry(*entry) for entry in entries),
-        )
-    assert [error["msg"] for error in refused.value.errors()] == snapshot
-
-
 def test_entries_that_set_both_bounds_may_be_far_apart():
     """Each entry replaces both bounds of the entry before it."""
     provisioned = Provisioned(

@@ -1,7 +1,6 @@
 """Test the rules of single settings and of combinations of settings."""
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 
 import aws_cdk as cdk
@@ -10,14 +9,10 @@ from pydantic import ValidationError
 
 from embedding_kit.settings import (
     AlarmSettings,
-    ColdStart,
-    Experiment,
     FunctionSettings,
     ModelSettings,
     Provisioned,
     Release,
-    ScheduledCapacity,
-    SnapStart,
 )
 from embedding_kit.settings.base import format_duration
 from embedding_kit.settings.compatibility import check_endpoint
@@ -25,68 +20,6 @@ from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalog import CATALOG
 
 MINILM = ModelSettings(name="sentence-transformers/all-MiniLM-L6-v2")
-WORKDAY = {"at": "cron(0 8 ? * MON-FRI *)"}
-
-
-#: Function, cold start, release and experiment that do not go together.
-TOGETHER: tuple[tuple[FunctionSettings, ColdStart | None, Release, Experiment | None], ...] = (
-    (FunctionSettings(), SnapStart(), Release(), Experiment(version=3)),
-    (FunctionSettings(), Provisioned(), Release(), Experiment(version=3, percent=10.0)),
-    (FunctionSettings(), None, Release(kind="canary"), Experiment(version=3, percent=10.0)),
-    (FunctionSettings(reserved_concurrency=5), Provisioned(maximum=5), Release(), None),
-    (
-        FunctionSettings(account_concurrency=110),
-        Provisioned(maximum=2, schedule=(ScheduledCapacity(**WORKDAY, minimum=2, maximum=11),)),
-        Release(),
-        None,
-    ),
-)
-
-
-def test_what_does_not_go_together_is_refused(snapshot):
-    """A combination that would fail a deploy, or be billed without use, is refused with a rule."""
-    messages = []
-    for function, cold_start, release, experiment in TOGETHER:
-        with pytest.raises(ValueError, match=r"; found: .*; allowed: ") as refused:
-            check_endpoint(
-                model=MINILM,
-                function=function,
-                cold_start=cold_start,
-                release=release,
-                experiment=experiment,
-                alarms=AlarmSettings(),
-            )
-        messages.append(str(refused.value))
-    assert messages == snapshot
-
-
-#: Each makes a setting that AWS would refuse.
-REFUSED: tuple[Callable[[], object], ...] = (
-    lambda: Provisioned(minimum=0),
-    lambda: ScheduledCapacity(**WORKDAY, minimum=0),
-    lambda: Provisioned(minimum=5, maximum=4),
-    lambda: ScheduledCapacity(**WORKDAY),
-    lambda: Provisioned(
-        schedule=(ScheduledCapacity(**WORKDAY, minimum=2), ScheduledCapacity(**WORKDAY, minimum=3))
-    ),
-    lambda: ScheduledCapacity(at="0 8 * * *", minimum=1),
-    lambda: ScheduledCapacity(**WORKDAY, minimum=1, time_zone="Berlin"),
-    lambda: Release(kind="canary", interval=timedelta(seconds=90)),
-    lambda: Release(percent=10),
-    lambda: Release(kind="linear", percent=1, interval="30m"),
-    lambda: Release(kind="linear", percent=1, interval="2d"),
-    lambda: Release(kind="linear", percent=30, interval="961m"),
-)
-
-
-def test_a_setting_that_aws_would_refuse_says_its_rule(snapshot):
-    """Each error has the rule, the value found and the values allowed."""
-    messages = []
-    for make in REFUSED:
-        with pytest.raises(ValidationError) as refused:
-            make()
-        messages += [error["msg"] for error in refused.value.errors()]
-    assert messages == snapshot
 
 
 def test_provisioned_concurrency_leaves_one_of_the_reservation():

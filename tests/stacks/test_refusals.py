@@ -30,6 +30,8 @@ OPEN, KEYED = {"no_keys": True}, {"keys_secret": SECRET}
 BATCH = {"input": "s3://documents", "output": "s3://vectors"}
 ZIP, IN_S3 = {"package": "zip"}, {"package": "zip", "artifact": "s3"}
 DOCUMENTS = {"index": {}, "ingest": {"source": "s3://docs/a"}}
+WORKDAY = {"at": "cron(0 8 ? * MON-FRI *)"}
+EVENING = {"at": "cron(0 19 * * ? *)", "maximum": 4}
 
 
 def _of(name: str, base: dict[str, Any], *changes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -321,7 +323,49 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"existing": {"log_group": "logs"}, "function": {"log_retention_days": 7}},
     ],
     "function": _of("function", {}, {"reserved_concurrency": 901}, {"reserved_concurrency": 0}),
+    "cold_start": [
+        *_of(
+            "cold_start",
+            {"kind": "provisioned"},
+            {"minimum": 0},
+            {"minimum": 5, "maximum": 4},
+            *(
+                {"schedule": [WORKDAY | entry for entry in entries]}
+                for entries in (
+                    [{"minimum": 0}],
+                    [{}],
+                    [{"minimum": 2}, {"minimum": 3}],
+                    [{"minimum": 1, "at": "0 8 * * *"}],
+                    [{"minimum": 1, "time_zone": "Berlin"}],
+                )
+            ),
+            # A minimum that would be above the maximum of another entry.
+            {"maximum": 4, "schedule": [WORKDAY | {"minimum": 9}]},
+            {"maximum": 10, "schedule": [WORKDAY | {"minimum": 5}, EVENING | {"minimum": 1}]},
+            {"maximum": 10, "schedule": [EVENING, WORKDAY | {"minimum": 5, "maximum": 20}]},
+            {"minimum": 5, "maximum": 10, "schedule": [EVENING]},
+        ),
+        {"cold_start": {"kind": "snapstart"}, "experiment": {"version": 3}},
+        {"cold_start": {"kind": "provisioned"}, "experiment": {"version": 3, "percent": 10.0}},
+        {
+            "cold_start": {"kind": "provisioned", "maximum": 5},
+            "function": {"reserved_concurrency": 5},
+        },
+        {
+            "cold_start": {
+                "kind": "provisioned",
+                "maximum": 2,
+                "schedule": [WORKDAY | {"minimum": 2, "maximum": 11}],
+            },
+            "function": {"account_concurrency": 110},
+        },
+    ],
     "release": [
+        {"release": {"kind": "canary"}, "experiment": {"version": 3, "percent": 10.0}},
+        {"release": {"percent": 10}},
+        {"release": {"kind": "canary", "interval": "90s"}},
+        *_of("release", {"kind": "linear", "percent": 1}, {"interval": "30m"}, {"interval": "2d"}),
+        {"release": {"kind": "linear", "percent": 30, "interval": "961m"}},
         *_of(
             "release",
             {"kind": "linear", "percent": 50},
