@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-from pathlib import Path
 
 import httpx
 import httpx2
@@ -90,18 +89,6 @@ def test_openai_async(running, library, reference):
 
     vectors = np.array(asyncio.run(embed()), np.float32)
     assert np.allclose(vectors, reference, atol=1e-5)
-
-
-GOLDEN = json.loads((Path(__file__).parent / "goldens" / "langchain_defaults.json").read_bytes())
-
-
-@pytest.mark.parametrize("body", GOLDEN["requests"])
-def test_recorded_requests_of_langchain_are_refused(running, body):
-    """The requests were recorded, so they do not depend on the installed version."""
-    with httpx.Client(auth=SigV4Auth()) as http:
-        response = http.post(running.url + "/v1/embeddings", json=body)
-    assert response.status_code == 400
-    assert "check_embedding_ctx_length=False" in response.json()["error"]["message"]
 
 
 def test_huggingface_feature_extraction(running, reference):

@@ -21,7 +21,6 @@ from embedder.http.json_types import (
     OneOf,
     String,
     Unsupported,
-    describe_value,
     parse_object,
     quote_name,
 )
@@ -225,26 +224,6 @@ def test_a_text_that_looks_like_keys_is_no_key(text):
     """Only keys are compared, not the contents of strings."""
     body = json.dumps({"text": text, "texts": [text, {"a": text}]}).encode()
     assert parse_object(body)["text"] == text
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (None, "null"),
-        (True, "true"),
-        (3, "the number 3"),
-        (1e30, "the number 1e+30"),
-        ("left", "a string of 4 characters"),
-        ("my secret", "a string of 9 characters"),
-        ("é", "a string of 1 characters"),
-        ("", "a string of 0 characters"),
-        ([1, 2], "a list of 2 items"),
-        ({"secret": 1}, "an object"),
-    ],
-)
-def test_what_was_found_is_told_without_anybodys_text(value, told):
-    """A string is described by its length, so that an error never quotes a user's text."""
-    assert describe_value(value) == told
 
 
 def test_a_name_that_is_too_much_of_a_text_is_not_quoted():

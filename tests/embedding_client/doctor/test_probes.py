@@ -51,13 +51,6 @@ def test_no_credentials_are_recognized(error):
     assert raised.value.reason == str(error)
 
 
-def test_other_errors_have_the_action_and_the_message(aws):
-    """As AWS has it."""
-    aws.refuses("lambda", "get_account_settings", "TooManyRequestsException", "Rate exceeded")
-    with pytest.raises(AwsCallError, match=r"^lambda:GetAccountSettings: Rate exceeded$"):
-        Aws(aws).call("lambda", "get_account_settings")
-
-
 def test_no_answer_of_aws_is_an_error():
     """With the kind of it."""
     error = botocore.exceptions.ConnectTimeoutError(endpoint_url="https://sts")

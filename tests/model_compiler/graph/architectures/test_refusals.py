@@ -56,11 +56,9 @@ NOT_EXPRESSED: Cases = {
         ({"position_embedding_type": "absolute"}, 'the compiler can express "alibi"'),
     ],
     "mpnet": [
-        ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32"),
+        ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32")
     ],
-    "distilbert": [
-        ({"activation": "mish"}, "activation 'mish' is not a supported activation"),
-    ],
+    "distilbert": [({"activation": "mish"}, "activation 'mish' is not a supported activation")],
     "roberta": [({"position_embedding_type": "relative_key"}, "position_embedding_type is")],
     "t5": [
         (
