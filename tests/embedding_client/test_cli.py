@@ -21,6 +21,7 @@ import pytest
 from embedding_client._outputs import Checkpoint
 from embedding_client.cli import parsers
 from model_compiler.index_builder import build_index
+from tests.fixtures.waiting import PATIENCE
 from tools.local_endpoint.endpoint import endpoint
 
 A_FILE = ("--file", __file__, "--format", "text")
@@ -216,7 +217,7 @@ def test_ctrl_c_does_not_wait_for_responses(tmp_path, to_file):
                 assert connection.recv(10)
                 run.send_signal(signal.SIGINT)
                 # The client itself would wait for two minutes, six times.
-                _, said = run.communicate(timeout=60)
+                _, said = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
     assert said.startswith(b"\nstopped")
 

@@ -39,6 +39,7 @@ from tests.embedding_client.answers import (
     vector_of,
 )
 from tests.fixtures.local_server import QuietHandler, serving
+from tests.fixtures.waiting import PATIENCE
 
 
 def made(answer, **options):
@@ -72,7 +73,7 @@ def test_no_texts_send_no_request():
 def test_concurrency_is_limited():
     """No more than `concurrency` requests are in flight."""
     lock, running, most = threading.Lock(), [0], [0]
-    gate = threading.Barrier(3, timeout=120)
+    gate = threading.Barrier(3, timeout=PATIENCE)
 
     def answer(request):
         with lock:

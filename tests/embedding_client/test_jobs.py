@@ -32,6 +32,7 @@ from embedding_client._jobs import (
 from embedding_client.errors import AwsError, ConfigurationError
 from embedding_kit.prices import load_prices
 from tests.fixtures.local_server import QuietHandler, serving
+from tests.fixtures.waiting import PATIENCE
 from tests.jobs.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
@@ -279,7 +280,7 @@ def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch):
         os.close(terminal)
         shown = b""
         while b"of 10 shards" not in shown:
-            assert select.select([master], [], [], 60)[0], shown
+            assert select.select([master], [], [], PATIENCE)[0], shown
             shown += os.read(master, 1000)
         running.send_signal(signal.SIGINT)
         assert running.wait() == 130

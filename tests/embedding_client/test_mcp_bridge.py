@@ -8,6 +8,7 @@ import pytest
 
 from embedding_client import CredentialsError, SigV4Auth
 from embedding_client._mcp_bridge import bridge
+from tests.fixtures.waiting import PATIENCE
 from tools.local_endpoint.endpoint import endpoint
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -24,7 +25,7 @@ def door(minilm_artifact):
 def answers(url, *lines, auth=SigV4Auth):
     read = io.StringIO("".join(f"{line}\n" for line in lines))
     write = io.StringIO()
-    with httpx2.Client(auth=auth(region="us-east-1"), timeout=60) as http:
+    with httpx2.Client(auth=auth(region="us-east-1"), timeout=PATIENCE) as http:
         bridge(f"{url}/mcp", http, read, write)
     return [json.loads(line) for line in write.getvalue().splitlines()]
 

@@ -17,6 +17,7 @@ from embedding_client import (
     ForbiddenError,
 )
 from tests.embedding_client.answers import NO_WAIT, URL, embedded, refused, texts_of
+from tests.fixtures.waiting import PATIENCE
 
 BACKENDS = ["asyncio", "trio"]
 
@@ -130,7 +131,7 @@ def test_a_slow_request_does_not_hold_up_later_ones():
     def handler(request: httpx2.Request) -> httpx2.Response:
         (text,) = texts_of(request)
         if text == "a":
-            assert third.wait(60)
+            assert third.wait(PATIENCE)
         if text == "ccc":
             third.set()
         return embedded(request)
@@ -155,7 +156,7 @@ async def test_a_slow_request_does_not_hold_up_later_ones_asynchronously():
     async def handler(request: httpx2.Request) -> httpx2.Response:
         (text,) = texts_of(request)
         if text == "a":
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE):
                 await third.wait()
         if text == "ccc":
             third.set()
@@ -196,7 +197,7 @@ async def test_a_closed_stream_cancels_its_requests():
         return embedded(request)
 
     async with connected(handler, 1) as client:
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             async with aclosing(client.iter_embed(iter(["a", "bb", "ccc"]))) as stream:
                 assert (await anext(stream))[0, 0] == 1
                 await started.wait()

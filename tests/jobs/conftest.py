@@ -56,7 +56,6 @@ def run_as_lambda(code: str, **variables: str) -> list[Any]:
         env={**own, "PYTHONPATH": str(Path(__file__).parents[2] / "lambda_image"), **variables},
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

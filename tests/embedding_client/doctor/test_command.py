@@ -2,6 +2,8 @@
 
 import json
 import threading
+from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +19,7 @@ from embedding_client.doctor.command import (
     run_check,
 )
 from embedding_client.doctor.probes import AwsCallError
+from tests.fixtures.waiting import PATIENCE
 
 from .conftest import FAILED, OK, SKIPPED, URL, WARNING, raises
 
@@ -54,11 +57,14 @@ def test_results_come_in_the_order_of_the_table(monkeypatch):
 
 def test_a_check_without_an_end_is_skipped(monkeypatch):
     """The others have their results."""
-    stop = threading.Event()
+    stop, answered = threading.Event(), threading.Event()
     table = [Check("A", "late", lambda _: ok(str(stop.wait()))), Check("A", "b", lambda _: ok(""))]
     monkeypatch.setattr(command, "CHECKS", table)
+    # The time is over as soon as the other check has its result.
+    times = chain([0.0], iter(lambda: float(answered.wait(PATIENCE)), None))
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=times.__next__))
     monkeypatch.setattr(command, "_SECONDS", 1)
-    late, other = examine(None)
+    late, other = examine(None, answered.set)
     stop.set()
     assert (late.result.state, late.result.found) == (SKIPPED, "no result after 1 s")
     assert other.result.state == OK

@@ -15,6 +15,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
+from tests.fixtures.waiting import PATIENCE
 
 TEXTS = [f"This is text number {number} of a folder." for number in range(60)]
 
@@ -66,7 +67,7 @@ def test_no_process_outlives_a_killed_parent(command, source, ending):
             assert started.poll() is None
             time.sleep(0.01)
         started.send_signal(ending)
-        output, _ = started.communicate(timeout=60)
+        output, _ = started.communicate(timeout=PATIENCE)
     assert (started.returncode, output) == (-ending, b"")
 
 

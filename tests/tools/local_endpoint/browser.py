@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tests.fixtures.waiting import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-_PATIENCE_SECONDS = 30
 #: Windows' codes of keys that do not write a character, which the protocol wants.
 _KEYS = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40}
 
@@ -56,7 +57,7 @@ class Page:
 
     def wait(self, expression: str) -> None:
         """Wait until an expression is true."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE
         while not self.value(expression):
             assert time.monotonic() < deadline, (expression, self.value("document.body.innerText"))
             time.sleep(0.05)

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.docs.pages import NEEDS_CURL
+from tests.fixtures.waiting import PATIENCE
 from tools.bench import __main__ as bench
 from tools.local_endpoint import __main__ as command
 from tools.local_endpoint.models import artifact_of
@@ -206,7 +207,7 @@ def test_the_server_serves_a_model(minilm_artifact):
     try:
         ready = re.fullmatch(r"ready at (http://127\.0\.0\.1:\d+)\n", program.stderr.readline())
         request = urllib.request.Request(f"{ready[1]}/embed", b'{"inputs": "hello"}')
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             assert answer.read().startswith(b"[[")
         program.send_signal(signal.SIGTERM)
         assert program.wait(60) == 0

@@ -10,13 +10,13 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import httpx2
 import pytest
 from botocore.credentials import Credentials
 
+from tests.fixtures.waiting import wait_until
 from tools.local_endpoint.endpoint import PAYLOAD_LIMIT, LocalFunctionUrl
 from tools.local_endpoint.runtime import EmulatedRuntime, emulator_binary
 from tools.local_endpoint.signature import Verifier
@@ -176,10 +176,7 @@ def test_the_function_exits_with_a_killed_server(tmp_path):
     ) as server:
         function = int(server.stdout.readline())
         server.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 120
-    while Path(f"/proc/{function}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{function}").exists()
+    wait_until(lambda: not Path(f"/proc/{function}").exists())
 
 
 INVOKE = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aa%3Ab%3Afunction%3Aecho/invocations"

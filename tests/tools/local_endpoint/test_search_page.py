@@ -9,6 +9,7 @@ import pytest
 from botocore.credentials import Credentials
 
 from tests.fixtures.models_together import write_together
+from tests.fixtures.waiting import PATIENCE
 from tests.tools.local_endpoint.browser import CHROMIUM, browser
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.models import documents_of
@@ -52,7 +53,7 @@ def ask(url):
 
     def ask(path, body=None, *, method="POST", **headers):
         sent = {"origin": url, **headers}
-        return httpx2.request(method, url + path, json=body or {}, headers=sent, timeout=60)
+        return httpx2.request(method, url + path, json=body or {}, headers=sent, timeout=PATIENCE)
 
     return ask
 
@@ -106,7 +107,8 @@ def test_an_index_of_texts_has_no_documents(built):
         about = httpx2.post(f"{served.url}/page/about", headers=origin, json={}).json()
         assert (about["chunks"], about["documents"], about["filters"]) == (2, [], {})
         body = {"query": "parse", "top_k": 2}
-        answer = httpx2.post(f"{served.url}/page/search", headers=origin, json=body, timeout=60)
+        url = f"{served.url}/page/search"
+        answer = httpx2.post(url, headers=origin, json=body, timeout=PATIENCE)
         entries = {result["id"]: result for result in answer.json()["results"]}
         assert {number: result["text"] for number, result in entries.items()} == {
             "0": "parse a date",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.waiting import PATIENCE
 from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation, function_server
 from tools.rehearsal.deploy.docker_client import push_empty
 from tools.rehearsal.deploy.emulator import Emulator, emulator
@@ -90,14 +91,14 @@ def stack(aws: Emulator, image: Callable[[str], dict[str, str]]) -> Iterator[Cal
         )
         made.append(name)
         cloudformation.get_waiter("stack_create_complete").wait(
-            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": PATIENCE}
         )
 
     yield make
     for name in made:
         cloudformation.delete_stack(StackName=name)
         cloudformation.get_waiter("stack_delete_complete").wait(
-            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": PATIENCE}
         )
 
 

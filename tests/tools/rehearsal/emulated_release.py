@@ -2,12 +2,12 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tests.fixtures.waiting import wait_until
 from tools.rehearsal.deploy.emulator import Emulator
 
 TRUST = {"Version": "2012-10-17", "Statement": []}
@@ -47,9 +47,7 @@ class Release:
         call = cloudformation.update_stack if self.status() else cloudformation.create_stack
         url = f"https://s3.{self.aws.region}.amazonaws.com/templates/{self.name}"
         call(StackName=self.name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
-        end = time.monotonic() + 60
-        while "IN_PROGRESS" in self.status() and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until(lambda: "IN_PROGRESS" not in self.status())
         return self.status()
 
     def status(self) -> str:
@@ -59,11 +57,6 @@ class Release:
         except ClientError:
             return ""
         return str(found[0]["StackStatus"])
-
-    def reasons(self) -> str:
-        """Return the reasons in the stack's events."""
-        events = self.cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
-        return " ".join(event.get("ResourceStatusReason", "") for event in events)
 
     def alias(self) -> tuple[str, dict[str, float]]:
         """Return the version of the alias, and the weights of others."""
@@ -78,12 +71,9 @@ class Release:
 
     def wait_for_weights(self) -> dict[str, float]:
         """Wait until the alias has weights, and return them."""
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            if weights := self.alias()[1]:
-                return weights
-            time.sleep(0.05)
-        raise AssertionError(f"the alias was never given weights: {self.reasons()}")
+        weights: dict[str, float] = {}
+        wait_until(lambda: weights.update(self.alias()[1]) or weights)
+        return weights
 
     def _resources(self, content: str) -> dict[str, Any]:
         version = f"Version{content.title()}"

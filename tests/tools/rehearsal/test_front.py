@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from embedder.core.artifact import Artifact
 from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from tests.fixtures.npm_packages import embedded_by_tool
+from tests.fixtures.waiting import PATIENCE
 from tests.tools.rehearsal.conftest import echo
 from tools.local_endpoint.runtime import Function, Runtime, start
 from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
@@ -165,7 +167,7 @@ def front(
     cloudformation.create_stack(
         StackName="front", TemplateBody=json.dumps(built), Capabilities=["CAPABILITY_IAM"]
     )
-    wait = {"Delay": 1, "MaxAttempts": 30}
+    wait = {"Delay": 1, "MaxAttempts": PATIENCE}
     cloudformation.get_waiter("stack_create_complete").wait(StackName="front", WaiterConfig=wait)
     yield deployed(aws, "front")
     cloudformation.delete_stack(StackName="front")
@@ -227,7 +229,7 @@ def test_the_protocols_inspector_sends_a_key(front, vectors, tmp_path):
 
 def test_errors_of_the_embedder_arrive_as_they_are(front):
     """API Gateway validates nothing: also unknown paths and wrong methods are answered by ours."""
-    with httpx2.Client(base_url=front.url, headers=front.headers(), timeout=60) as http:
+    with httpx2.Client(base_url=front.url, headers=front.headers(), timeout=PATIENCE) as http:
         assert http.post("/embed", json={"inputs": 7}).json()["error_type"] == "Validation"
         assert http.post("/v1/embeddings", json={}).json()["error"]["code"] == "invalid_field"
         assert http.get("/nothing").status_code == 404
@@ -239,11 +241,10 @@ def test_gzip_travels_both_ways(front, vectors):
     """A body in gzip is inflated, and an answer of 16 KB or more comes in gzip if it is wanted."""
     body = gzip.compress(json.dumps({"texts": TEXTS * 10}).encode())
     headers = front.headers() | {"content-encoding": "gzip", "content-type": "application/json"}
-    packed = httpx2.post(f"{front.url}/", content=body, headers=headers, timeout=60)
+    post = partial(httpx2.post, f"{front.url}/", content=body, timeout=PATIENCE)
+    packed = post(headers=headers)
     assert packed.headers["content-encoding"] == "gzip"
-    plain = httpx2.post(
-        f"{front.url}/", content=body, headers=headers | {"accept-encoding": "identity"}, timeout=60
-    )
+    plain = post(headers=headers | {"accept-encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert np.array_equal(np.array(plain.json()["embeddings"][:2], np.float32), vectors)
     assert packed.json() == plain.json()
@@ -310,14 +311,14 @@ def test_a_key_is_replaced_without_an_interruption(aws, functions, events, stack
         cloudformation = aws.client("cloudformation")
         cloudformation.update_stack(StackName="front-keys", TemplateBody=json.dumps(changed))
         cloudformation.get_waiter("stack_update_complete").wait(
-            StackName="front-keys", WaiterConfig={"Delay": 1, "MaxAttempts": 30}
+            StackName="front-keys", WaiterConfig={"Delay": 1, "MaxAttempts": PATIENCE}
         )
 
     stack("front-keys", template(functions, callers=callers("1"))["Resources"])
     first = deployed(aws, "front-keys")
 
     def status(key: str) -> int:
-        answer = httpx2.get(f"{first.url}/health", headers={"x-api-key": key}, timeout=60)
+        answer = httpx2.get(f"{first.url}/health", headers={"x-api-key": key}, timeout=PATIENCE)
         return answer.status_code
 
     old = first.keys["rotated-1"]
@@ -340,7 +341,7 @@ def test_an_authorizer_refuses_for_certain(aws, functions, events, stack):
 
     def answered(headers: dict[str, str]) -> tuple[int, list[str]]:
         before = len(events)
-        answer = httpx2.get(f"{api.url}/health", headers=headers, timeout=60)
+        answer = httpx2.get(f"{api.url}/health", headers=headers, timeout=PATIENCE)
         return answer.status_code, [event["function"] for event in events[before:]]
 
     assert answered(key | {"x-team": "search"}) == (200, [AUTHORIZER, EMBEDDER])

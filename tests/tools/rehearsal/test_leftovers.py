@@ -17,8 +17,9 @@ from operations.command import report_errors
 from operations.deployed import list_events
 from operations.environment_session import session_for
 from stacks.environment import EnvironmentSettings
+from tests.fixtures.waiting import PATIENCE, wait_until
 
-WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": 20}}
+WAIT = {"WaiterConfig": {"Delay": 1, "MaxAttempts": PATIENCE}}
 NO_FUNCTION = {"ServiceToken": "arn:aws:lambda:us-east-1:123456789012:function:none"}
 
 
@@ -49,10 +50,8 @@ class _Account:
         body = {"Resources": resources | ({"Broken": broken} if fails else {})}
         before = self.groups()
         self.stacks.create_stack(StackName=name, TemplateBody=json.dumps(body))
-        end = time.monotonic() + 20
-        while (status := self._status(name)).endswith("_IN_PROGRESS") and time.monotonic() < end:
-            time.sleep(0.1)
-        assert status == ("ROLLBACK_COMPLETE" if fails else "CREATE_COMPLETE")
+        wait_until(lambda: not self._status(name).endswith("_IN_PROGRESS"))
+        assert self._status(name) == ("ROLLBACK_COMPLETE" if fails else "CREATE_COMPLETE")
         return self.groups() - before
 
     def _status(self, name):

@@ -9,6 +9,8 @@ import time
 import pytest
 import tomlkit
 
+from tests.fixtures.waiting import PATIENCE
+
 from . import test_build_once
 
 # The fixture of a shell in a copy of the repository.
@@ -56,7 +58,7 @@ def _deploy_until(run, reached):
     while process.poll() is None and not reached():
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    printed, _ = process.communicate(timeout=120)
+    printed, _ = process.communicate(timeout=PATIENCE)
     return process.returncode, printed
 
 

@@ -17,6 +17,7 @@ from embedder.server.options import ServerOptions
 from embedder.server.serve import load_keys
 from embedding_kit import EmbeddingService, ModelSettings, ServerSettings
 from tests.embedder.server.running import Running, running
+from tests.fixtures.waiting import PATIENCE
 from tools.rehearsal.deploy.checks import make_network
 from tools.rehearsal.deploy.emulator import Emulator
 
@@ -93,9 +94,9 @@ def test_the_load_balancer_forwards_to_a_server_with_its_keys(server, task):
     url = f"{server.aws.url}/_alb/{balancer['LoadBalancerName']}/v1/embeddings"
     body = {"model": "small", "input": "one two"}
     key = {"authorization": "Bearer s1"}
-    answered = httpx2.post(url, json=body, headers=key, timeout=60)
+    answered = httpx2.post(url, json=body, headers=key, timeout=PATIENCE)
     assert answered.status_code == 200
     direct = task.post("/v1/embeddings", body, headers=key).json()
     # Each answer has an id of its own.
     assert answered.json() | {"id": direct["id"]} == direct
-    assert httpx2.post(url, json=body, timeout=60).status_code == 401
+    assert httpx2.post(url, json=body, timeout=PATIENCE).status_code == 401

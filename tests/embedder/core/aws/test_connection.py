@@ -15,6 +15,7 @@ import pytest
 from embedder.core.aws import ConnectionPool
 from tests.embedder.core.aws.http_server import Server, serving
 from tests.fixtures.certificates import certificate
+from tests.fixtures.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_a_connection_is_used_again(server, pool):
     """Several requests go over one connection, each with its own headers and body."""
     for number in range(3):
         answer = pool.request(
-            "POST", f"/{number}?a=b", headers={"x-n": str(number)}, body=b"abc", timeout=5
+            "POST", f"/{number}?a=b", headers={"x-n": str(number)}, body=b"abc", timeout=PATIENCE
         )
         assert (answer.status, answer.body, answer.headers["x-mixed"]) == (200, b"{}", "Yes")
     assert server.connections == 1
@@ -47,24 +48,24 @@ def test_a_connection_that_the_server_closed_is_replaced(server, pool):
     """A server may close an idle connection at any time; the caller does not notice."""
     server.hang_up = True
     for _ in range(3):
-        assert pool.request("GET", "/", timeout=5).status == 200
+        assert pool.request("GET", "/", timeout=PATIENCE).status == 200
     assert server.connections == 3
 
 
 def test_a_connection_that_was_idle_for_long_is_replaced(server, pool, monkeypatch):
     """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
-    pool.request("GET", "/", timeout=5)
+    pool.request("GET", "/", timeout=PATIENCE)
     start = time.time()
     monkeypatch.setattr("embedder.core.aws.time.time", lambda: start + 3600)
-    pool.request("GET", "/", timeout=5)
+    pool.request("GET", "/", timeout=PATIENCE)
     assert server.connections == 2
 
 
 def test_closing_ends_the_idle_connections(server, pool):
     """A pool that was closed opens new connections."""
-    pool.request("GET", "/", timeout=5)
+    pool.request("GET", "/", timeout=PATIENCE)
     pool.close()
-    pool.request("GET", "/", timeout=5)
+    pool.request("GET", "/", timeout=PATIENCE)
     assert server.connections == 2
 
 
@@ -74,11 +75,11 @@ def test_threads_have_connections_of_their_own_of_which_a_few_are_kept(server, p
     barrier = threading.Barrier(4)
 
     def answer() -> tuple[int, bytes]:
-        return 200, str(barrier.wait(timeout=30)).encode()
+        return 200, str(barrier.wait(timeout=PATIENCE)).encode()
 
     server.answer = answer
     with ThreadPoolExecutor(4) as threads:
-        bodies = threads.map(lambda _: pool.request("GET", "/", timeout=30).body, range(4))
+        bodies = threads.map(lambda _: pool.request("GET", "/", timeout=PATIENCE).body, range(4))
         assert sorted(bodies) == [b"0", b"1", b"2", b"3"]
     assert server.connections == 4
     assert len(pool._idle) == 2
@@ -90,7 +91,9 @@ def test_many_threads_share_the_idle_connections(server, pool):
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as threads:
-            requests = [threads.submit(pool.request, "GET", "/", timeout=60) for _ in range(400)]
+            requests = [
+                threads.submit(pool.request, "GET", "/", timeout=PATIENCE) for _ in range(400)
+            ]
             assert {request.result().status for request in requests} == {200}
     finally:
         sys.setswitchinterval(interval)
@@ -101,12 +104,12 @@ def test_a_connection_may_have_a_high_descriptor(server, pool):
     """A server has thousands of open files; `select` would refuse the number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
-    pool.request("GET", "/", timeout=5)
+    pool.request("GET", "/", timeout=PATIENCE)
     ((connection, _),) = pool._idle
     low = connection.sock
     connection.sock = socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD, 1100))
     low.close()
-    assert pool.request("GET", "/", timeout=5).status == 200
+    assert pool.request("GET", "/", timeout=PATIENCE).status == 200
     assert server.connections == 1
 
 
@@ -124,7 +127,7 @@ def test_a_refused_connection_is_an_os_error():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
-        ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=5)
+        ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=PATIENCE)
 
 
 def test_tls_is_verified(tmp_path, monkeypatch):
@@ -132,13 +135,13 @@ def test_tls_is_verified(tmp_path, monkeypatch):
     public, context = certificate(tmp_path)
     with serving(context) as server:
         with pytest.raises(ssl.SSLCertVerificationError):
-            ConnectionPool(server.url).request("GET", "/", timeout=5)
+            ConnectionPool(server.url).request("GET", "/", timeout=PATIENCE)
         assert server.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(public))
         pool = ConnectionPool(server.url)
         connected = server.connections
         for _ in range(2):
-            assert pool.request("GET", "/", timeout=5).body == b"{}"
+            assert pool.request("GET", "/", timeout=PATIENCE).body == b"{}"
         assert server.connections - connected <= 1
         pool.close()
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from embedder.core.aws import Credentials, CredentialsProvider, RoleCredentialsError, sign
 from tests.embedder.core.aws.http_server import Server, serving
+from tests.fixtures.waiting import PATIENCE
 
 REGION, SERVICE = "eu-central-1", "s3vectors"
 #: AWS's own example of a key pair.
@@ -159,7 +160,7 @@ def test_one_of_many_threads_asks(server, provider):
     barrier = threading.Barrier(8)
 
     def get() -> str:
-        barrier.wait(timeout=30)
+        barrier.wait(timeout=PATIENCE)
         return provider.get().access_key
 
     with ThreadPoolExecutor(8) as threads:
@@ -176,13 +177,13 @@ def test_no_thread_waits_while_the_old_credentials_are_valid(server, provider):
 
     def answer() -> tuple[int, bytes]:
         requested.set()
-        assert go_on.wait(timeout=30)
+        assert go_on.wait(timeout=PATIENCE)
         return answer_of("K2")
 
     server.answer = answer
     with ThreadPoolExecutor(1) as threads:
         asking = threads.submit(provider.get)
-        assert requested.wait(timeout=30)
+        assert requested.wait(timeout=PATIENCE)
         assert provider.get().access_key == "K1"
         go_on.set()
         assert asking.result().access_key == "K2"

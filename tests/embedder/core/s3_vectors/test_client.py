@@ -16,6 +16,7 @@ from embedder.core.s3_vectors import (
     S3VectorsUnavailableError,
 )
 from tests.fixtures.s3_vectors.server import REGION, Failure, LocalS3Vectors
+from tests.fixtures.waiting import PATIENCE
 
 
 def parameters(arn: str, **more: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def test_a_response_is_awaited_no_longer_than_the_deadline(client, arn, monkeypa
 
     def asked(*place, timeout, **options):
         waits.append(timeout)
-        return ask(*place, timeout=timeout, **options)
+        return ask(*place, timeout=PATIENCE, **options)
 
     monkeypatch.setattr(client._pool, "request", asked)
     for seconds in (2, 600):
@@ -78,7 +79,7 @@ def test_a_response_is_awaited_no_longer_than_the_deadline(client, arn, monkeypa
 def test_a_call_that_may_succeed_later_is_retried(client, s3_vectors, arn, failure, sleeps):
     """Throttles, faults of the service and lost connections are retried after growing delays."""
     s3_vectors.failures = [failure] * 4
-    assert client.query(parameters(arn), deadline=time.monotonic() + 60)["vectors"]
+    assert client.query(parameters(arn), deadline=time.monotonic() + PATIENCE)["vectors"]
     assert s3_vectors.failures == []
     assert all(0 <= delay <= 0.05 * 2**number for number, delay in enumerate(sleeps))
 
