@@ -5,7 +5,6 @@ import hashlib
 import queue
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,12 +28,11 @@ from embedder.server.queue import BatchingSession
 from embedder.server.serve import DrainingServer, listen
 from embedder.server.server_request import ServerLog
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
+from tests.fixtures.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:  # It takes a good part of the time of a test.
     from embedder.server.traces import Tracer
 
-#: Seconds for events that always come, on a machine however busy.
-PATIENCE = 60.0
 OPTIONS = ServerOptions(host="127.0.0.1", port=0, no_keys=True, workers=1)
 
 
@@ -46,14 +44,6 @@ def keys_of(*names: str) -> Keys:
 
 def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        turn.wait(0.005)
 
 
 @dataclass

@@ -17,17 +17,9 @@ from embedder.http.http_types import MAX_REQUEST_BYTES, Request
 from embedder.http.router import ROUTES
 from embedder.server import app, http_protocol
 from tests.embedder.calls import BODIES
-from tests.embedder.server.running import (
-    PATIENCE,
-    GatedSession,
-    Running,
-    bearer,
-    busy,
-    keys_of,
-    running,
-    wait_until,
-)
+from tests.embedder.server.running import GatedSession, Running, bearer, busy, keys_of, running
 from tests.embedder.small_model import HashSession
+from tests.fixtures.waiting import PATIENCE, wait_until
 
 #: What differs between two answers to one request: ids and times.
 VARYING = {"x-request-id", "x-compute-time", "x-total-time", "x-tokenization-time"}

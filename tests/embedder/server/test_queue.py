@@ -14,8 +14,9 @@ from embedder.core.errors import OutOfTimeError, OverloadedError, ShuttingDownEr
 from embedder.core.model_runner import InferenceSession, TokenBatch
 from embedder.server.queue import BatchingSession, ClientGoneError
 from embedder.server.waiting_runs import Ticket
-from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
+from tests.embedder.server.running import GatedSession
 from tests.embedder.small_model import HashSession
+from tests.fixtures.waiting import PATIENCE, wait_until
 
 MakeQueue = Callable[..., BatchingSession]
 

@@ -23,9 +23,8 @@ from embedder.application import build_router
 from embedder.core.artifact import Artifact
 from embedder.core.settings import EmbedderSettings
 from embedder.http.http_types import Request
-from tests.embedder.server.running import wait_until
+from tests.fixtures.waiting import PATIENCE, wait_until
 
-PATIENCE = 120.0
 WORDS = (
     (Path(__file__).parents[3] / "lambda_image/model_compiler/fidelity/documents.txt")
     .read_text(encoding="utf-8")

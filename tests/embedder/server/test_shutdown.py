@@ -2,7 +2,8 @@
 
 import signal
 
-from tests.embedder.server.running import PATIENCE, Running, busy, running, wait_until
+from tests.embedder.server.running import Running, busy, running
+from tests.fixtures.waiting import PATIENCE, wait_until
 
 
 def test_requests_under_way_are_finished_and_new_ones_refused():
