@@ -103,12 +103,6 @@ def test_a_get_answers_without_a_body(router, path):
     assert post(router, path, {}).headers["allow"] == "GET, HEAD"
 
 
-@pytest.mark.parametrize("path", ["/embed_all", "/embed_sparse", "/predict", "/rerank"])
-def test_a_path_for_another_kind_of_model_says_so(router, path):
-    """TEI serves it for rerankers and the like; here it is a 404 that names the model's kind."""
-    assert "of an embedding model" in read(post(router, path, {"inputs": "a"}), 404)["error"]
-
-
 def test_an_unknown_path_gets_the_existing_ones(router):
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(router, "/v2/embed"), 404)

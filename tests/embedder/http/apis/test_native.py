@@ -12,15 +12,6 @@ from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, mani
 SPACE = "small-model@abc123/fp32/0123456789ab"
 
 
-def test_a_text_gets_an_embedding(router):
-    """A request with `text` returns `embedding`, `size`, `tokens` and `vector_space`."""
-    answer = read(post(router, "/", {"text": "hello world"}))
-    assert set(answer) == {"embedding", "size", "tokens", "vector_space"}
-    assert len(answer["embedding"]) == answer["size"] == 32
-    assert answer["tokens"] == 4
-    assert answer["vector_space"] == f"{SPACE}/32"
-
-
 def test_texts_get_embeddings_in_their_order(router):
     """Each text of a batch gets the same vector as when it is sent alone, in the same order."""
     texts = ["a", "b c d e f", "b c", "a"]
@@ -195,12 +186,3 @@ def test_similar_refuses_by_name(make_router, change, status, message):
     router = make_router(index=["a", "b", "c"])
     assert message in read(post(router, "/similar", {"text": "a", **change}), status)["error"]
     assert len(read(post(router, "/similar", {"text": "a", "top": 2}))["results"]) == 2
-
-
-def test_health_tells_what_is_served(router):
-    """The response has the model's name and its vector space."""
-    assert read(get(router, "/health")) == {
-        "status": "ok",
-        "model": "example/small-model",
-        "vector_space": f"{SPACE}/32",
-    }

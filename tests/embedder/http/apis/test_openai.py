@@ -1,12 +1,10 @@
 """OpenAI's API."""
 
-import base64
 import gzip
 import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 
@@ -26,21 +24,6 @@ BARE = WordTokenizer().encode("a b")
 WITH_SPECIALS = [CLS, *BARE, SEP]
 
 
-def test_the_answer_is_openais(router):
-    """The response is a list of embeddings with their indices, the model, and the token usage."""
-    response = post(router, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"})
-    answer = read(response)
-    assert (answer["object"], answer["id"]) == ("list", response.headers["x-request-id"])
-    assert [(item["object"], item["index"]) for item in answer["data"]] == [
-        ("embedding", 0),
-        ("embedding", 1),
-    ]
-    assert [len(item["embedding"]) for item in answer["data"]] == [32, 32]
-    assert answer["model"] == "example/small-model"
-    assert answer["usage"] == {"prompt_tokens": 7, "total_tokens": 7}
-    assert answer["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -53,17 +36,7 @@ def test_every_kind_of_input_gives_the_same_vector(router, body):
     answer = read(post(router, PATH, {**body, "model": "m"}))
     expected = read(post(router, "/", {"text": "a b"}))["embedding"]
     assert [item["embedding"] for item in answer["data"]] == [expected]
-
-
-def test_base64_is_little_endian_float32(router):
-    """The official client requests base64 by default."""
-    body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
-    listed = read(post(router, PATH, {**body, "encoding_format": "float"}))
-    packed = read(post(router, PATH, {**body, "encoding_format": "base64"}))
-    assert len(listed["data"]) == 2
-    for plain, item in zip(listed["data"], packed["data"], strict=True):
-        floats = np.frombuffer(base64.b64decode(item["embedding"]), "<f4")
-        assert floats.tolist() == np.float32(plain["embedding"]).tolist()
+    assert answer["id"] == "request-1"
 
 
 @pytest.mark.parametrize(

@@ -215,13 +215,6 @@ def test_a_pair_over_the_limit_is_cut_on_request(router):
     assert post(router, "/rerank", body).headers["x-compute-tokens"] == "40"
 
 
-@pytest.mark.parametrize("path", ["/", "/embed", "/similar", "/v1/embeddings", "/tokenize"])
-def test_a_path_of_embedding_models_says_so(router, path):
-    """A reranker answers it with 404 and its kind."""
-    error = read(post(router, path, {"inputs": "a"}), 404)["error"]
-    assert "of a reranker. Served: GET /health, POST /rerank, POST /predict" in str(error)
-
-
 def test_the_models_description(router):
     """`/health`, `/info` and the document name the score space and the golden pairs."""
     space = router.model.loaded.manifest.vector_space
