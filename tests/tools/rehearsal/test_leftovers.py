@@ -147,7 +147,7 @@ def test_a_stack_that_the_file_no_longer_has_is_destroyed_with_its_logs(account)
 def test_the_logs_of_any_failure_are_named(account, shell, capsys, status):
     """A deploy with `--no-rollback` leaves the stack as it failed."""
     served = account.create("Endpoint", PROGRAMS)
-    shell.setattr(left_logs, "_status", lambda *_: status)
+    shell.setattr(left_logs, "status_and_outputs", lambda *_: (status, {}))
     assert account.run(after_failed_deploy) == 1
     notes = capsys.readouterr().err
     assert [name for name in served if f"a log of it: aws logs tail {name} " not in notes] == []
