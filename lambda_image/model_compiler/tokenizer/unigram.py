@@ -239,25 +239,17 @@ def _map_sections(replaced: Mapping[str, str]) -> dict[str, bytes]:
     for character, kind in kind_by_character.items():
         if kind in _MARKS or kind == "p":
             texts[character] = REORDERED + texts.get(character, character)
-    kind_pages, kinds_of_pages = _kind_pages(kind_by_character, keys)
+    kinds = bytearray(CHARACTERS)
+    for character, kind in kind_by_character.items():
+        kinds[ord(character)] = CHARACTER_CLASSES.index(kind)
+    for key in keys:
+        kinds[ord(key)] |= _KEY
+    kind_pages, kinds_of_pages = deduplicated(
+        bytes(kinds[start : start + PAGE]) for start in range(0, CHARACTERS, PAGE)
+    )
     return {
         **paged(texts),
         "kind_pages": kind_pages,
         "kinds": kinds_of_pages,
         "composed": "".join(f"{key}\0{text}\0" for key, text in sorted(composed.items())).encode(),
     }
-
-
-def _kind_pages(kinds: Mapping[str, str], keys: set[str]) -> tuple[bytes, bytes]:
-    special = {ord(character) & -PAGE for character in (*kinds, *keys)}
-
-    def page_of(start: int) -> bytes:
-        if start not in special:
-            return bytes(PAGE)
-        return bytes(
-            CHARACTER_CLASSES.index(kinds.get(character, CHARACTER_CLASSES[0]))
-            | (_KEY if character in keys else 0)
-            for character in map(chr, range(start, start + PAGE))
-        )
-
-    return deduplicated(map(page_of, range(0, CHARACTERS, PAGE)))
