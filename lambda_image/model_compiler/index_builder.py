@@ -10,15 +10,10 @@ vectors, and an embedder with another vector space rejects the index.
 """
 
 import argparse
-import ast
 import hashlib
-import importlib
-import inspect
 import sqlite3
 import sys
-import sysconfig
-import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -48,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or 2 after an error of one line on standard error."""
     options = _parser().parse_args(arguments)
     try:
-        texts = standard_library() if options.standard_library else read_texts(options.texts)
+        texts = read_texts(options.texts)
         space = build_index(
             texts,
             options.artifact,
@@ -280,15 +275,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="embedding-kit model_compiler.index_builder",
         description="Embed texts into the search index that an image carries.",
     )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "texts", nargs="?", type=Path, help="a JSON list of strings, or a text on each line"
-    )
-    source.add_argument(
-        "--standard-library",
-        action="store_true",
-        help="the docstrings of Python's standard library",
-    )
+    parser.add_argument("texts", type=Path, help="a JSON list of strings, or a text on each line")
     parser.add_argument(
         "--artifact", type=Path, required=True, help="the compiled model, or models"
     )
@@ -304,87 +291,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
     return parser
-
-
-#: Folders that are not part of the documented library.
-LEFT_OUT = frozenset(
-    {
-        "__pycache__",
-        "config",
-        "ensurepip",
-        "idlelib",
-        "lib-dynload",
-        "lib2to3",
-        "pydoc_data",
-        "site-packages",
-        "test",
-        "tests",
-        "turtledemo",
-    }
-)
-
-
-def standard_library() -> list[str]:
-    """Return `name: docstring` for each public class and function, in alphabetical order.
-
-    Only the first paragraph of a docstring is used, as one line. A text that documents two names
-    appears once. The sources are read and not run; modules that are built into the interpreter have
-    none and are imported.
-    """
-    names: dict[str, str] = {}
-    for name, text in sorted([*_from_sources(), *_from_interpreter()]):
-        names.setdefault(text, f"{name}: {text}")
-    return sorted(names.values())
-
-
-def _from_sources() -> Iterator[tuple[str, str]]:
-    root = Path(sysconfig.get_path("stdlib"))
-    for path in sorted(root.rglob("*.py")):
-        path_parts = path.relative_to(root).with_suffix("").parts
-        # Modules in C also have a version in Python under a private name, such as `_pydatetime`.
-        path_parts = tuple(
-            module.removeprefix("_py") for module in path_parts if module != "__init__"
-        )
-        if any(module in LEFT_OUT or module.startswith(("_", "config-")) for module in path_parts):
-            continue
-        yield from _documented(".".join(path_parts), ast.parse(path.read_bytes()).body)
-
-
-def _documented(parent: str, nodes: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for node in nodes:
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if node.name.startswith("_"):
-            continue
-        name = f"{parent}.{node.name}"
-        text = _first_paragraph(ast.get_docstring(node))
-        if text:
-            yield name, text
-        if isinstance(node, ast.ClassDef):
-            yield from _documented(name, node.body)
-
-
-def _from_interpreter() -> Iterator[tuple[str, str]]:
-    for module_name in sys.builtin_module_names:
-        if module_name.startswith("_"):
-            continue
-        with warnings.catch_warnings():
-            # Some are deprecated and warn when they are imported.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            module = importlib.import_module(module_name)
-        for name, value in sorted(vars(module).items()):
-            if name.startswith("_") or not (inspect.isbuiltin(value) or inspect.isclass(value)):
-                continue
-            text = _first_paragraph(inspect.getdoc(value), skip_signature=True)
-            if text:
-                yield f"{module_name}.{name}", text
-
-
-def _first_paragraph(docstring: str | None, *, skip_signature: bool = False) -> str:
-    paragraphs = [" ".join(paragraph.split()) for paragraph in (docstring or "").split("\n\n")]
-    if skip_signature and len(paragraphs) > 1 and " -> " in paragraphs[0]:
-        return paragraphs[1]
-    return paragraphs[0]
 
 
 if __name__ == "__main__":

@@ -10,13 +10,7 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.search import load_index
 from model_compiler.errors import SourceError
-from model_compiler.index_builder import (
-    EmbeddedRowsCache,
-    build_index,
-    main,
-    read_texts,
-    standard_library,
-)
+from model_compiler.index_builder import EmbeddedRowsCache, build_index, main, read_texts
 from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.tiny_models import TEXTS, leave_prompts_out
 
@@ -114,17 +108,3 @@ def test_errors_are_one_line(artifact, tmp_path, capsys):
     empty.write_text("text")
     assert main([str(empty), "--artifact", str(tmp_path), *output]) == 2
     assert capsys.readouterr().err.startswith(f"error: {tmp_path} is not an artifact")
-
-
-@pytest.mark.slow
-def test_docstrings_of_the_standard_library():
-    """There are thousands of public names with descriptions, sorted and without duplicates."""
-    texts = standard_library()
-    assert len(texts) > 3000
-    assert texts == sorted(set(texts))
-    names = [text.partition(": ")[0] for text in texts]
-    assert "datetime.datetime.strptime" in names
-    assert "time.strptime" in names
-    assert not any(word.startswith("_") for name in names for word in name.split("."))
-    assert not any(name.startswith(("test.", "idlelib.", "lib2to3.")) for name in names)
-    assert all("\n" not in text for text in texts)

@@ -15,6 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.local_endpoint.standard_library import standard_library
+
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 STANDARD_LIBRARY = "standard-library"
@@ -75,7 +77,11 @@ def index_of(
     if (path / "manifest.json").is_file():
         return path.resolve()
     if texts == STANDARD_LIBRARY:
-        source, name = "--standard-library", f"python{sysconfig.get_python_version()}"
+        path = cache / f"python{sysconfig.get_python_version()}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(standard_library()), encoding="utf-8")
+        source, name = str(path), path.stem
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
     index = cache / f"index-{name}-{_digest(artifact)}{'-bm25' * bm25}"
