@@ -253,7 +253,7 @@ def test_a_closed_standard_output_prints_no_error(running):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.close()
         assert run.stderr.read() == b""
-        assert run.wait(60) == 1
+        assert run.wait(PATIENCE) == 1
 
 
 @pytest.mark.parametrize(

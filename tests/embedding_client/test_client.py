@@ -487,9 +487,9 @@ def test_closing_cancels_requests_that_wait_for_a_retry():
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert asked.wait(30)
+    assert asked.wait(PATIENCE)
     client.close()
-    caller.join(30)
+    caller.join(PATIENCE)
     assert raised == [f"The client for {URL} is closed."]
 
 
@@ -557,7 +557,7 @@ def test_a_request_that_begins_during_close_leaves_no_connection(kind):
         answer = client.embed_one("abc")
         found = answer if kind is EmbeddingClient else asyncio.run(answer)
         assert np.array_equal(found, vector_of("abc"))
-        assert ended.wait(30)
+        assert ended.wait(PATIENCE)
 
 
 TEXTS = [f"{word} number {number}" for number in range(40) for word in ("kettle", "Köln", "日本")]

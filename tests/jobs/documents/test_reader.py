@@ -69,7 +69,10 @@ def test_front_matter_is_metadata_and_no_text():
 @pytest.mark.parametrize(
     ("key", "data", "problem"),
     [
-        ("headings.md", lambda: b"# h\n" * 210_000, "paragraphs or rows"),
+        pytest.param(
+            *("headings.md", lambda: b"# h\n" * 210_000, "paragraphs or rows"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(*("open.md", lambda: b"![" * 10**6, BOUND), marks=pytest.mark.slow),
         ("rows.jsonl", lambda: b'{"text": "a"}\n' * 210_000, "paragraphs or rows"),
         ("open.html", lambda: b"<p>a" * 210_000, "paragraphs or rows"),

@@ -31,7 +31,7 @@ def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
     world.add("a.md", "\n\n".join(parts))
     assert len(world.index.vectors) >= 200
     counts = []
-    for _ in range(40):
+    for _ in range(20):
         place = rng.randrange(1, len(parts))
         head, *body = parts[place].split("\n\n")
         body[rng.randrange(len(body))] = paragraphs(rng, 1)[0]
@@ -41,7 +41,7 @@ def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
     assert world.found() == world.expected()
     assert min(counts) >= 1
     assert statistics.median(counts) <= 2
-    assert sum(count <= 3 for count in counts) >= 36
+    assert sum(count <= 3 for count in counts) >= 18
 
 
 def test_an_inserted_paragraph_embeds_no_later_section_again(world):

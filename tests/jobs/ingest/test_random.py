@@ -8,6 +8,7 @@ import pytest
 
 from jobs.ingest.document_index import DocumentCounts
 from jobs.load.index_client import StoredVector
+from tests.fixtures.waiting import PATIENCE
 from tests.jobs.conftest import ODD_KEYS
 from tests.jobs.ingest.conftest import SETTINGS, TAGGED, KilledError, World, paragraphs
 
@@ -112,7 +113,7 @@ def test_a_step_compares_documents_at_the_same_time(world, monkeypatch):
     barrier, real = threading.Barrier(8), world.documents.unchanged
 
     def together(key: str) -> DocumentCounts | None:
-        barrier.wait(60)
+        barrier.wait(PATIENCE)
         return real(key)
 
     monkeypatch.setattr(world.documents, "unchanged", together)

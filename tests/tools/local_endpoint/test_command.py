@@ -210,7 +210,7 @@ def test_the_server_serves_a_model(minilm_artifact):
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             assert answer.read().startswith(b"[[")
         program.send_signal(signal.SIGTERM)
-        assert program.wait(60) == 0
+        assert program.wait(PATIENCE) == 0
     finally:
         program.kill()
         program.communicate()
