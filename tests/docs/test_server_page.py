@@ -16,14 +16,15 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(en
 IN_WORDS = {None: "", (): "none", False: "off"}
 
 
-def test_every_flag_is_there_with_its_default():
-    """The table has the flags in the order of `--help`."""
-    rows = re.findall(r"^\| `(--[a-z-]+)` \| ([^|]*) \|", PAGE, re.MULTILINE)
+def test_every_flag_is_there_with_its_default_and_its_help():
+    """The table has the flags in the order of `--help`, which may say more."""
+    rows = re.findall(r"^\| `(--[a-z-]+)` \| ([^|]*) \| (.*) \|$", PAGE, re.MULTILINE)
     flags = [field for field in fields(ServerOptions) if "help" in field.metadata]
-    assert [flag for flag, _ in rows] == ["--" + field.name.replace("_", "-") for field in flags]
-    for (flag, shown), field in zip(rows, flags, strict=True):
+    assert [flag for flag, *_ in rows] == ["--" + field.name.replace("_", "-") for field in flags]
+    for (flag, shown, text), field in zip(rows, flags, strict=True):
         expected = IN_WORDS.get(field.default, str(field.default))
         assert shown == expected if expected else shown, flag
+        assert field.metadata["help"].startswith(re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text)), flag
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ labels, units and buckets, so that its dashboards work. Read from its source,
 github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07): lib.rs, prometheus.rs and
 http/server.rs in router/src; infer.rs, queue.rs and tokenization.rs in core/src.
 
-What differs: the durations of a request are its own, where TEI has the mean of its inputs, and has
-those of each text as well; `method` is `batch` for more than one text, where TEI's is `batch` for a
-list of one, too; `te_queue_size` counts the runs of the model that wait, each with one or more
-texts. TEI's `te_predict_*` are of classifiers, which are not served here.
+What differs: the durations are those of a request, where TEI has the mean of its inputs, and those
+of each text as well; `method` is `batch` for more than one text, and in TEI for a list of one, too;
+`te_queue_size` counts runs of the model that wait; `err` is the code of our error.
 """
 
 import re
@@ -25,7 +24,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from embedder.core.embedding_request import Timings
+from embedder.core.errors import OverloadedError
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerRequest
 
@@ -33,21 +32,6 @@ from embedder.server.server_request import ServerRequest
 _TEI_COUNTER = re.compile(rb"^((?:# (?:HELP|TYPE) )?te_\w+)_total\b", re.MULTILINE)
 #: TEI's buckets of seconds: 35 from 15 µs up, each half as large again.
 _SECONDS = [0.00001 * 1.5**power for power in range(1, 36)]
-#: Operations that embed nothing, which TEI does not count either.
-_NOT_EMBEDDING = frozenset(
-    ("none", "health", "info", "list_models", "openapi", "tei_decode", "tei_tokenize")
-)
-#: TEI's kinds of failures by the code of our error; every other client's error is `validation`.
-_FAILURES = {
-    "batch_too_large": "batch_size",
-    "client_gone": "dropped",
-    "inference_failed": "inference",
-    "input_too_long": "tokenization",
-    "internal_error": "inference",
-    "out_of_time": "overloaded",
-    "overloaded": "overloaded",
-    "wrong_model_type": "model_type",
-}
 
 
 class Metrics:
@@ -102,29 +86,31 @@ class Metrics:
         for method in ("single", "batch"):
             self._count.labels(method)
             self._success.labels(method)
-        for err in sorted({*_FAILURES.values(), "validation"}):
-            self._failure.labels(err)
+        self._failure.labels(OverloadedError.code)
 
     def observe(self, request: ServerRequest) -> None:
         """Count a finished request."""
         key, record = request.ticket.key, request.record
         self._requests.labels(key, record.api, record.operation, str(record.status)).inc()
-        tokens = record.embeddings.tokens if record.embeddings else ()
+        embeddings = record.embeddings
+        tokens = embeddings.tokens if embeddings else ()
         if tokens:
             self._tokens.labels(key, record.api).inc(sum(tokens))
-        if record.operation in _NOT_EMBEDDING and record.error != "overloaded":
+        # TEI counts neither what embeds nothing nor what is refused before its operation is known.
+        refused = record.operation == "none" and record.error != OverloadedError.code
+        if refused or (embeddings is None and record.error is None):
             return
         # Of a failed request only those are known that came to the queue.
         texts = len(tokens) or sum([run.texts for run in request.ticket.runs])
         method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
         self._texts.inc(texts)
-        if record.error is not None:
-            self._failure.labels(_FAILURES.get(record.error, "validation")).inc()
+        if embeddings is None or record.error is not None:
+            self._failure.labels(record.error).inc()
             return
         self._success.labels(method).inc()
         self._embedded.inc(len(tokens))
-        timings = record.embeddings.timings if record.embeddings else Timings()
+        timings = embeddings.timings
         stages = (request.seconds, timings.tokenization, timings.queue, timings.inference)
         for duration, seconds in zip(self._durations, stages, strict=True):
             duration.observe(seconds)

@@ -17,10 +17,6 @@ _KEYS: Final = f"{PREFIX}KEYS"
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-def _text(text: str, name: str) -> str:  # noqa: ARG001 - as the other parsers have
-    return text
-
-
 def _boolean(text: str, name: str) -> bool:
     if text.lower() in (*_YES, *_NO):
         return text.lower() in _YES
@@ -44,7 +40,7 @@ def _number(number_type: type, minimum: float, maximum: float = 1e9) -> Callable
     return parsed
 
 
-def _flag(default: Any, text: str, parser: Callable[[str, str], Any]) -> Any:
+def _flag(default: Any, text: str, parser: Callable[[str, str], Any] | None = None) -> Any:
     """Return a field of a flag; its parser gets a text, and the flag's name for an error."""
     return dataclasses.field(default=default, metadata={"help": text, "parser": parser})
 
@@ -53,54 +49,38 @@ def _flag(default: Any, text: str, parser: Callable[[str, str], Any]) -> Any:
 class ServerOptions:
     """Options of serving. The model's own settings are those of `embedder.core.settings`."""
 
-    host: str = _flag("0.0.0.0", "Address to listen at; 0.0.0.0 is every one.", _text)  # noqa: S104
-    port: int = _flag(8080, "Port to listen at; 0 takes a free one.", _number(int, 0, 65535))
+    host: str = _flag("0.0.0.0", "address to listen at")  # noqa: S104
+    port: int = _flag(8080, "port to listen at; 0 takes a free one", _number(int, 0, 65535))
     keep_alive: int = _flag(
         75,
-        "Seconds that an idle connection stays open; the load balancer's own time must be shorter, "
-        "or it sends requests into connections that are being closed, and answers 502.",
+        "seconds that an idle connection stays open: longer than the load balancer's own time",
         _number(int, 1),
     )
     workers: int | None = _flag(
         None,
-        "Threads that run the model. Default: the cores that the container may use.",
+        "threads that run the model; by default, the cores that the container may use",
         _number(int, 1, 1024),
     )
-    max_batch_tokens: int = _flag(
-        256, "Most tokens that are run together, padding included.", _number(int, 1)
-    )
+    max_batch_tokens: int = _flag(256, "most tokens that are run together", _number(int, 1))
     max_queue_seconds: float = _flag(
         10.0,
-        "Seconds of a key's work that may wait, as measured; while as much waits, its requests get "
-        "429.",
+        "seconds of a key's waiting work, as measured, from which on its requests are refused",
         _number(float, 0.001),
     )
     max_concurrent_requests: int = _flag(
-        512, "Most requests of a key at the same time; one beyond gets 429.", _number(int, 1, 65535)
+        512, "most requests of a key at the same time", _number(int, 1, 65535)
     )
     timeout: float = _flag(
-        30.0, "Seconds after which a request that is not done gets 503.", _number(float, 0.001)
+        30.0, "seconds after which a request that is not done is ended", _number(float, 0.001)
     )
     keys_file: str | None = _flag(
-        None,
-        f"File with a line name:sha256 for each API key. The variable {_KEYS} may have the lines "
-        "themselves instead.",
-        _text,
+        None, f"file with the API keys; {_KEYS} may have its lines instead"
     )
-    no_keys: bool = _flag(
-        False, "Answer everyone who reaches the port. Without keys this is required.", _boolean
-    )
+    no_keys: bool = _flag(False, "answer everyone; without keys this is required", _boolean)
     drain_accept: float = _flag(
-        5.0,
-        "Seconds after SIGTERM in which new requests are still answered, while /ready says 503 and "
-        "load balancers take the server out.",
-        _number(float, 0),
+        5.0, "seconds after SIGTERM in which new requests are still answered", _number(float, 0)
     )
-    drain: float = _flag(
-        25.0,
-        "Seconds from SIGTERM to the end at most; what is not done a second before it gets 503.",
-        _number(float, 0),
-    )
+    drain: float = _flag(25.0, "seconds from SIGTERM to the end at most", _number(float, 0))
     #: No flag, as the command line of a process is there for all to read.
     keys: str | None = dataclasses.field(default=None, repr=False)
     #: OpenTelemetry's own variable: its SDK reads it, too.
@@ -133,14 +113,15 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerOptions
         flag, variable = "--" + field.name.replace("_", "-"), PREFIX + field.name.upper()
         variables.append(variable)
         value_parser, default = field.metadata["parser"], field.default
-        alone: dict[str, Any] = {"nargs": "?", "const": True} if value_parser is _boolean else {}
+        parsing: dict[str, Any] = {"nargs": "?", "const": True} if value_parser is _boolean else {}
+        if value_parser is not None:
+            parsing["type"] = partial(value_parser, name=f"{flag} ({variable})")
         parser.add_argument(
             flag,
-            type=partial(value_parser, name=f"{flag} ({variable})"),
             # argparse parses a default that is a text as it does the flag's.
             default=environ.get(variable) or default,
             help=field.metadata["help"] + ("" if default is None else f" (default: {default})"),
-            **alone,
+            **parsing,
         )
     unknown = {name for name in environ if name.startswith(PREFIX)} - {*variables}
     if unknown:
