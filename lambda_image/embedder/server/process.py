@@ -6,16 +6,21 @@ is not used for another's allocations, and each heap grows to the most that it e
 threads take turns anyway, and a run of the model allocates little, so they hardly wait for each
 other.
 
-The heap has huge pages for the weights (`embedder.core.huge_pages`). A request that needs a few
-more kilobytes would get 2 MB of them, hours after the start.
+While the weights are loaded, the heap has huge pages and takes blocks of up to 32 MB
+(`embedder.core.huge_pages`). Later, a request that needs a few more kilobytes would get 2 MB, and
+small blocks would fill the holes that the large ones of lists leave, such as their bodies and
+answers: next to lists of a thousand texts the heap grew to 119 MB, of which 41 were free, and with
+blocks from 1 MB on outside of it to 68 MB, of which 7 were.
 """
 
 import ctypes
 import os
 from pathlib import Path
 
-#: The option in glibc's malloc.h.
-_M_ARENA_MAX = -8
+#: Options in glibc's malloc.h.
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+#: Bytes of a block for which the heap does not grow: the system gets it back when it is freed.
+_LARGE_BLOCK = 1 << 20
 #: The option in Linux's prctl.h: no more huge pages for this process.
 _PR_SET_THP_DISABLE = 41
 
@@ -55,12 +60,14 @@ def use_one_heap() -> bool:
         return False
 
 
-def use_small_pages() -> bool:
-    """Use no more huge pages when memory grows. Return whether the kernel accepted.
+def keep_heap_small() -> bool:
+    """Use no more huge pages, and no heap for large blocks. Return whether the system accepted.
 
     Call it after the model is loaded: its pages stay.
     """
     try:
-        return bool(ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0)
-    except AttributeError:  # another system
+        library = ctypes.CDLL(None)
+        has_small_pages = library.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0
+        return bool(library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)) and has_small_pages
+    except AttributeError:  # another system or C library
         return False

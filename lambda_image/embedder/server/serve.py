@@ -22,7 +22,7 @@ from embedder.server.app import METRICS_PATH, STATUS_PATHS, App
 from embedder.server.http_protocol import http_config
 from embedder.server.keys import Keys, read_keys_file
 from embedder.server.options import PREFIX, ServerOptions
-from embedder.server.process import available_cores, use_one_heap, use_small_pages
+from embedder.server.process import available_cores, keep_heap_small, use_one_heap
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerLog
 
@@ -148,7 +148,7 @@ def serve(
         # that runs share grows to what they need together, which requests may do hours later.
         words = "warm " * options.max_batch_tokens
         router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
-        use_small_pages()
+        keep_heap_small()
         log = ServerLog(model_settings)
         app = App(router, queue=queue, log=log, options=options, keys=keys, tracer=tracer)
         ends.callback(app.close)

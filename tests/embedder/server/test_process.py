@@ -66,19 +66,27 @@ def test_threads_share_one_heap():
     assert heaps("") > 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's pages")
-def test_further_pages_are_small():
-    """The kernel gives the heap no large pages from then on."""
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap in Linux's pages")
+def test_the_heap_stays_small():
+    """The kernel gives it no large pages from then on, and large blocks are outside of it."""
     program = """
+import ctypes
 from embedder.core.huge_pages import back_heap_with_huge_pages
-from embedder.server.process import use_small_pages
+from embedder.server.process import keep_heap_small
 assert back_heap_with_huge_pages(8 << 20)
-assert use_small_pages()
+assert keep_heap_small()
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+blocks = [library.malloc(size) for size in (16 << 20, 512 << 10)]
+heap = [line.split()[0].split("-") for line in open("/proc/self/maps") if "[heap]" in line]
+print(*(int(heap[0][0], 16) <= block < int(heap[-1][1], 16) for block in blocks))
 print(open("/proc/self/smaps").read())
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    heap = done.stdout.rpartition("[heap]\n")[2]
+    in_heap, _, pages = done.stdout.partition("\n")
+    assert in_heap == "False True"
+    heap = pages.rpartition("[heap]\n")[2]
     assert re.search(r"THPeligible: +(\d)", heap)[1] == "0"
     assert "hg" in heap.partition("VmFlags:")[2].splitlines()[0].split()
