@@ -186,10 +186,10 @@ class Busy(NamedTuple):
 
 
 @contextmanager
-def busy(*, first_headers: dict[str, str] | None = None, **options: Any) -> Iterator[Busy]:
+def busy(**options: Any) -> Iterator[Busy]:
     """Run a server, and begin a run; options are those of `running`."""
     session = GatedSession()
     with running(session, **options) as server, ThreadPoolExecutor(8) as threads:
-        answer = threads.submit(server.post, "/embed", {"inputs": "a"}, headers=first_headers)
+        answer = threads.submit(server.post, "/embed", {"inputs": "a"})
         session.wait_for_run()
         yield Busy(server, session, answer, threads)
