@@ -84,7 +84,7 @@ class _Connection(HttpToolsProtocol):
             except httptools.HttpParserError:
                 self.send_400_response(_REFUSAL)
             else:
-                if self._unfinished > _HEAD_BYTES or len(self.pipeline) > _PIPELINED:
+                if self._unfinished > _HEAD_BYTES:
                     self.send_400_response(_REFUSAL)
         is_answered = self.cycle is None or self.cycle.response_complete
         if is_answered and self._in_request:
@@ -103,6 +103,8 @@ class _Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._unfinished = 0
+        if len(self.pipeline) >= _PIPELINED:
+            raise ValueError("too many requests")  # It ends the parsing, with a refusal.
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

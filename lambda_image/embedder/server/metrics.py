@@ -101,7 +101,7 @@ class Metrics:
         if refused or (embeddings is None and record.error is None):
             return
         # Of a failed request only those are known that came to the queue.
-        texts = len(tokens) or sum([run.texts for run in request.ticket.runs])
+        texts = len(tokens) or request.ticket.texts
         method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
         self._texts.inc(texts)

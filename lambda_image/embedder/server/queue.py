@@ -78,10 +78,11 @@ class BatchingSession:
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
         ticket.runs = runs = [WaitingRun(ticket, batch) for batch in batches]
+        ticket.texts += sum(run.texts for run in runs)
         entered = time.monotonic()
-        self._enter(ticket)
-        ticket.preparation.close()
         try:
+            self._enter(ticket)
+            ticket.preparation.close()
             ticket.end.result(None if deadline is None else max(0.0, deadline - entered))
         except CancelledError:
             raise ClientGoneError(_GONE) from None
@@ -91,6 +92,8 @@ class BatchingSession:
                 f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
                 "and has no more time. Send it again later, or fewer or shorter texts in it."
             ) from None
+        finally:
+            ticket.runs = []
         with self._lock:
             # A sparse encoder's list comes in blocks, one after the other.
             ticket.end = Future()

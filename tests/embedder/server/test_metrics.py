@@ -8,11 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.core.embedding_request import Embeddings, Timings
-from embedder.core.model_runner import TokenBatch
 from embedder.http.telemetry import RequestRecord
 from embedder.server.metrics import Metrics
 from embedder.server.server_request import ServerRequest
-from embedder.server.waiting_runs import Ticket, WaitingRun
+from embedder.server.waiting_runs import Ticket
 
 #: Types and labels of TEI's metrics at 0d124dc that mean the same here.
 TEI = {
@@ -44,15 +43,16 @@ def server_request(
     *tokens: int, timings: Timings | None = None, texts: int = 0, **values: Any
 ) -> ServerRequest:
     """Return a request with an answer of `tokens`, or of `texts` in the queue, and with values."""
-    record, ids = RequestRecord("1"), np.ones((texts, 4), dtype=np.int64)
+    record = RequestRecord("1")
     record.api, record.operation, record.status = "openai", "create_embeddings", 200
     for name, value in values.items():
         setattr(record, name, value)
     if tokens:
         vectors = np.zeros((len(tokens), 1), dtype=np.float32)
         record.embeddings = Embeddings(vectors, tokens, timings=timings or Timings())
-    request = ServerRequest("POST", "/v1/embeddings", {}, record, ticket=Ticket("search"))
-    request.ticket.runs = [WaitingRun(request.ticket, TokenBatch(ids, ids))] if texts else []
+    request = ServerRequest(
+        "POST", "/v1/embeddings", {}, record, ticket=Ticket("search", texts=texts)
+    )
     request.seconds = 0.5
     return request
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -110,6 +111,15 @@ def test_runs_that_wait_are_merged(held):
     for texts, answer in zip(batches, answers, strict=True):
         np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*texts))
     assert held.session.shapes == [(1, 4), (12, 8)]
+
+
+def test_an_answered_request_leaves_nothing(make_queue):
+    """Its arrays, of megabytes for a list, are gone before Python looks for cycles."""
+    texts = batch(1)
+    arrays = [weakref.ref(array) for array in texts]
+    ask(make_queue(HashSession()), [texts])
+    del texts
+    wait_until(lambda: [array() for array in arrays] == [None, None])
 
 
 def test_a_list_uses_all_workers(make_queue, threads):
