@@ -101,14 +101,11 @@ def test_a_server_without_usable_keys_does_not_start(
 
 def test_keys_come_from_a_file_or_a_variable(tmp_path):
     """They are no flag: all users of a machine can read the command lines of its processes."""
-    line = f"search:{digest()}\n"
-    (tmp_path / "keys").write_text(line)
+    (tmp_path / "keys").write_text(line := f"search:{digest()}\n")
     with pytest.raises(SettingsError, match="--keys"):
         parse(["--keys", line], {})
     from_variable = parse([], {VARIABLE: line})
     assert "search" not in repr(from_variable)
     for options in (from_variable, parse(["--keys-file", str(tmp_path / "keys")], {})):
-        keys = load_keys(options)
-        assert keys is not None
-        assert keys.authenticate(bearer(SECRET)) == "search"
+        assert load_keys(options).authenticate(bearer(SECRET)) == "search"
     assert load_keys(parse(["--no-keys"], {})) is None

@@ -52,18 +52,17 @@ library.fflush(None)
 """
 
 
-def heaps(first: str) -> int:
-    command = [sys.executable, "-c", PROGRAM.format(first=first)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.count("<heap nr=")
+def output_of(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
 def test_threads_share_one_heap():
     """Without it, threads that allocate get heaps of their own."""
-    code = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
-    assert heaps(code) == 1
-    assert heaps("") > 1
+    first = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
+    assert output_of(PROGRAM.format(first=first)).count("<heap nr=") == 1
+    assert output_of(PROGRAM.format(first="")).count("<heap nr=") > 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap in Linux's pages")
@@ -82,10 +81,7 @@ heap = [line.split()[0].split("-") for line in open("/proc/self/maps") if "[heap
 print(*(int(heap[0][0], 16) <= block < int(heap[-1][1], 16) for block in blocks))
 print(open("/proc/self/smaps").read())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    in_heap, _, pages = done.stdout.partition("\n")
+    in_heap, _, pages = output_of(program).partition("\n")
     assert in_heap == "False True"
     heap = pages.rpartition("[heap]\n")[2]
     assert re.search(r"THPeligible: +(\d)", heap)[1] == "0"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import orjson
@@ -70,19 +71,19 @@ def process(
         program.communicate(timeout=PATIENCE)
 
 
-def body(text: str) -> dict[str, str]:
+def body(text: str | list[str]) -> dict[str, Any]:
     return {"input": text, "model": "m", "encoding_format": "base64"}
 
 
-def vector(answer: str | bytes) -> bytes:
-    return base64.b64decode(orjson.loads(answer)["data"][0]["embedding"])
+def vectors(answer: bytes) -> list[bytes]:
+    return [base64.b64decode(entry["embedding"]) for entry in orjson.loads(answer)["data"]]
 
 
-def asker(url: str, client: httpx2.Client) -> Callable[[str], bytes]:
-    def ask(text: str) -> bytes:
+def asker(url: str, client: httpx2.Client) -> Callable[[str | list[str]], list[bytes]]:
+    def ask(text: str | list[str]) -> list[bytes]:
         answer = client.post(f"{url}/v1/embeddings", json=body(text))
         assert answer.status_code == 200, answer.text
-        return vector(answer.content)
+        return vectors(answer.content)
 
     return ask
 
@@ -101,12 +102,11 @@ def test_vectors_alone_in_company_and_without_a_server_are_equal(minilm_artifact
         ask = asker(url, client)
         in_company = list(threads.map(ask, inputs))
         alone = [ask(text) for text in inputs]
-        listed = client.post(f"{url}/v1/embeddings", json={**body(""), "input": inputs}).json()
-    assert alone == in_company
-    assert alone == [base64.b64decode(entry["embedding"]) for entry in listed["data"]]
+        listed = ask(inputs)
+    assert alone == in_company == [[vector] for vector in listed]
     router = build_router(EmbedderSettings(artifact=minilm_artifact.folder, truncate="right"))
     requests = (Request("POST", "/v1/embeddings", body=orjson.dumps(body(text))) for text in inputs)
-    assert alone == [vector(router.handle(request).body) for request in requests]
+    assert alone == [vectors(router.handle(request).body) for request in requests]
 
 
 def test_sigterm_under_load_loses_no_request(minilm_artifact):
@@ -120,7 +120,7 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact):
         ask = asker(url, client)
         all_sent = threading.Barrier(len(inputs) + 1)
 
-        def sent(text: str) -> bytes:
+        def sent(text: str) -> list[bytes]:
             all_sent.wait(PATIENCE)
             return ask(text)
 
@@ -128,7 +128,7 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact):
         all_sent.wait(PATIENCE)
         next(iter(answers)).result(PATIENCE)
         program.send_signal(signal.SIGTERM)
-        assert all(len(answer.result(PATIENCE)) == 384 * 4 for answer in answers)
+        assert all(len(answer.result(PATIENCE)[0]) == 384 * 4 for answer in answers)
         assert program.wait(PATIENCE) == 0
 
 
@@ -145,6 +145,12 @@ def ready(address, announce=server._announce):
 server._announce = ready
 sys.exit(server.main())
 """
+
+
+def wait_for_queue(url: str, runs: str) -> None:
+    """Wait until as many runs wait as this pattern says."""
+    metrics = partial(httpx2.get, f"{url}/metrics", timeout=PATIENCE)
+    wait_until(lambda: bool(re.search(f"^te_queue_size {runs}", metrics().text, re.MULTILINE)))
 
 
 def drain_over(program: subprocess.Popen, client: HTTPConnection) -> None:
@@ -185,8 +191,7 @@ def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
     with process(minilm_artifact, *flags, code=code) as (url, program):
         client = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
         client.request("POST", "/embed", orjson.dumps({"inputs": listed}))
-        metrics = partial(httpx2.get, f"{url}/metrics", timeout=PATIENCE)
-        wait_until(lambda: bool(re.search("te_queue_size [1-9]", metrics().text)))
+        wait_for_queue(url, "[1-9]")
         end(program, client)
         assert program.wait(PATIENCE) == 0
         assert program.stderr.read() == ""
@@ -203,26 +208,20 @@ def test_an_upload_and_the_run_that_has_begun_get_503(minilm_artifact):
         clients = [HTTPConnection(host, timeout=PATIENCE) for _ in range(3)]
         for client, length in zip(clients, (1000, len(text), len(text)), strict=True):
             client.request("POST", "/embed", text, {"content-length": f"{length}"})
-        metrics = partial(httpx2.get, f"{url}/metrics", timeout=PATIENCE)
-        wait_until(lambda: "te_queue_size 1.0" in metrics().text)
+        wait_for_queue(url, "1.0")
         program.send_signal(signal.SIGTERM)
         assert [client.getresponse().status for client in clients] == [503, 503, 503]
         assert program.wait(PATIENCE) == 0
         assert program.stderr.read() == ""
 
 
-def test_info_has_the_servers_own_limits(minilm_artifact):
-    """Lambda's are other ones: it gives an environment one request at a time."""
-    flags = ("--max-concurrent-requests", "77", "--max-batch-tokens", "600")
-    with process(minilm_artifact, "--no-keys", *flags) as (url, _):
+def test_a_server_has_its_own_limits_and_its_port_for_itself(minilm_artifact):
+    """Lambda gives an environment one request at a time. A second server is one clear error."""
+    flags = ("--no-keys", "--max-concurrent-requests", "77", "--max-batch-tokens", "600")
+    with process(minilm_artifact, *flags) as (url, _):
         info = httpx2.get(f"{url}/info", timeout=PATIENCE).json()
-    assert info["max_concurrent_requests"] == info["tokenization_workers"] == 77
-    assert info["max_batch_tokens"] == 600
-
-
-def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact):
-    """The message names the address."""
-    with process(minilm_artifact, "--no-keys") as (url, _):
+        assert info["max_concurrent_requests"] == info["tokenization_workers"] == 77
+        assert info["max_batch_tokens"] == 600
         port = url.rpartition(":")[2]
         error = rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
         with pytest.raises(AssertionError, match=error):
