@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from os import urandom
 
 import orjson
@@ -16,7 +15,7 @@ from embedder.core import errors
 from embedder.core.artifact import TASKS
 from embedder.core.errors import fault
 from embedder.http.apis import embedding_server, native, openai, tei
-from embedder.http.apis.operation import JSON, Api, Call, Operation, ServedModel, is_given
+from embedder.http.apis.operation import JSON, Alternative, Api, Call, Operation, ServedModel
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_types import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry
@@ -30,18 +29,7 @@ class _Root(native.Embed):
     """
 
     summary = 'Embed a text, or several. A body with "inputs" is answered as by POST /embed.'
-
-    @cached_property
-    def _tei(self) -> Operation:
-        return tei.TeiEmbed(self.model)
-
-    def chosen(self, request: Request) -> Operation:
-        tei_asked = is_given(request.body, "inputs", instead_of=("text", "texts"))
-        return self._tei if tei_asked else self
-
-    @property
-    def choices(self) -> Sequence[Operation]:
-        return (self, self._tei)
+    alternative = Alternative(tei.TeiEmbed, "inputs", ("text", "texts"))
 
 
 class _Document(Operation):

@@ -29,7 +29,7 @@ from embedder.http.apis.fields import (
     truncation_fields,
 )
 from embedder.http.apis.openai import InfinityModels, OpenAI
-from embedder.http.apis.operation import Api, Call, Operation, is_given, json_response
+from embedder.http.apis.operation import Alternative, Api, Call, Operation, is_given, json_response
 from embedder.http.apis.scores import MAX_INPUTS, RAW_SCORES, ScoreInfo, labeled
 from embedder.http.apis.tei import Tei, TeiEmbed, timing_headers
 from embedder.http.http_types import Request, Response
@@ -82,51 +82,6 @@ class ClassifyOperation(Operation):
         return labeled(scores, self.classifier.scoring.labels, top)
 
 
-class Classify(ClassifyOperation):
-    """`{"text": …}` → `{"classification": [{"score", "label"}], …}`; `texts` gives a list."""
-
-    api: type[Api] = native.Native
-    name = "classify"
-    summary = 'Label a text, or several. A body with "input" is answered as by infinity.'
-    rule: ClassVar = native.TEXT_OR_TEXTS
-
-    @cached_property
-    def _infinity(self) -> Operation:
-        return InfinityClassify(self.model)
-
-    def chosen(self, request: Request) -> Operation:
-        infinity_asked = is_given(request.body, "input", instead_of=("text", "texts"))
-        return self._infinity if infinity_asked else self
-
-    @property
-    def choices(self) -> Sequence[Operation]:
-        return (self, self._infinity)
-
-    def fields(self) -> tuple[Field, ...]:
-        return (
-            Field("text", self.text, "The text to label."),
-            Field("texts", InputsType(self.text, single=False), "Several texts to label."),
-            _TOP_K,
-            RAW_SCORES,
-            truncate_field(self.classifier),
-        )
-
-    def respond(self, call: Call, /) -> Response:
-        field, inputs = native.given_texts(call.values)
-        scores = self.classify(call, inputs.texts or (), field=field, is_list=inputs.is_list)
-        labels, space = self.labeled(scores, call.values["top_k"]), scores.work.vector_space
-        return json_response(
-            {
-                **(
-                    {"classifications": labels} if inputs.is_list else {"classification": labels[0]}
-                ),
-                "tokens": sum(scores.work.tokens),
-                "label_space": space,
-            },
-            headers={"x-label-space": space},
-        )
-
-
 class InfinityClassify(ClassifyOperation):
     """`{"input": […]}` → `{"object": "classify", "data": [[{"score", "label"}]], …}`."""
 
@@ -153,6 +108,40 @@ class InfinityClassify(ClassifyOperation):
                 "model": self.classifier.manifest.model.name,
                 "data": self.labeled(scores),
                 "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "label_space": space,
+            },
+            headers={"x-label-space": space},
+        )
+
+
+class Classify(ClassifyOperation):
+    """`{"text": …}` → `{"classification": [{"score", "label"}], …}`; `texts` gives a list."""
+
+    api: type[Api] = native.Native
+    name = "classify"
+    summary = 'Label a text, or several. A body with "input" is answered as by infinity.'
+    rule: ClassVar = native.TEXT_OR_TEXTS
+    alternative = Alternative(InfinityClassify, "input", ("text", "texts"))
+
+    def fields(self) -> tuple[Field, ...]:
+        return (
+            Field("text", self.text, "The text to label."),
+            Field("texts", InputsType(self.text, single=False), "Several texts to label."),
+            _TOP_K,
+            RAW_SCORES,
+            truncate_field(self.classifier),
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        field, inputs = native.given_texts(call.values)
+        scores = self.classify(call, inputs.texts or (), field=field, is_list=inputs.is_list)
+        labels, space = self.labeled(scores, call.values["top_k"]), scores.work.vector_space
+        return json_response(
+            {
+                **(
+                    {"classifications": labels} if inputs.is_list else {"classification": labels[0]}
+                ),
+                "tokens": sum(scores.work.tokens),
                 "label_space": space,
             },
             headers={"x-label-space": space},
@@ -218,34 +207,6 @@ class Predict(ClassifyOperation):
         )
 
 
-class ClassifyRoot(Predict):
-    """TEI's `/predict` at the root, and Hugging Face's API where the body has `parameters`."""
-
-    name = "classify_root"
-    summary = 'Label as by POST /predict; with "parameters", for Hugging Face\'s InferenceClient.'
-
-    @cached_property
-    def _hugging_face(self) -> Operation:
-        return HuggingFaceClassify(self.model)
-
-    def chosen(self, request: Request) -> Operation:
-        for field in ("text", "texts"):
-            if is_given(request.body, field, instead_of=("inputs",)):
-                raise errors.WrongModelError(
-                    f'At this path an embedding model or a sparse encoder takes "{field}"; found '
-                    f"{self.classifier.manifest.kind}, which labels it at POST /classify.",
-                    field=field,
-                )
-        if b'"parameters"' not in request.body:
-            return self
-        has_parameters = parse_object(request.body).get("parameters") is not None
-        return self._hugging_face if has_parameters else self
-
-    @property
-    def choices(self) -> Sequence[Operation]:
-        return (self, self._hugging_face)
-
-
 class HuggingFaceClassify(ClassifyOperation):
     """`{"inputs": "a", "parameters": {"top_k": …}}` → `[[{"score", "label"}]]`."""
 
@@ -278,6 +239,27 @@ class HuggingFaceClassify(ClassifyOperation):
             self.labeled(scores, parameters["top_k"]),
             headers=timing_headers(scores.work, call, "label"),
         )
+
+
+class ClassifyRoot(Predict):
+    """TEI's `/predict` at the root, and Hugging Face's API where the body has `parameters`."""
+
+    name = "classify_root"
+    summary = 'Label as by POST /predict; with "parameters", for Hugging Face\'s InferenceClient.'
+    alternative = Alternative(HuggingFaceClassify, "parameters", ())
+
+    def chosen(self, request: Request) -> Operation:
+        for field in ("text", "texts"):
+            if is_given(request.body, field, instead_of=("inputs",)):
+                raise errors.WrongModelError(
+                    f'At this path an embedding model or a sparse encoder takes "{field}"; found '
+                    f"{self.classifier.manifest.kind}, which labels it at POST /classify.",
+                    field=field,
+                )
+        is_named = b'"parameters"' in request.body
+        if is_named and parse_object(request.body).get("parameters") is None:
+            return self
+        return super().chosen(request)
 
 
 class ClassifyInfo(ScoreInfo):

@@ -99,10 +99,21 @@ class Call(NamedTuple):
     record: RequestRecord
 
 
+class Alternative(NamedTuple):
+    """Another API at a path, and how a body asks for it."""
+
+    operation: type[Operation]
+    #: The field that asks for it, where none of the others is given.
+    field: str
+    instead_of: tuple[str, ...]
+
+
 class Operation:
     """One method on one path."""
 
     api: type[Api]
+    #: The API that some bodies are answered in; None for a path of one API.
+    alternative: ClassVar[Alternative | None] = None
     #: A short, stable name, for the log and as the document's operationId.
     name: str
     summary: str
@@ -181,14 +192,21 @@ class Operation:
             gzip=gzip,
         )
 
-    def chosen(self, _request: Request, /) -> Operation:
+    @cached_property
+    def _other(self) -> Operation | None:
+        return self.alternative and self.alternative.operation(self.model)
+
+    def chosen(self, request: Request, /) -> Operation:
         """Return the operation that answers a request, where a path serves more than one."""
-        return self
+        if self._other is None or self.alternative is None:
+            return self
+        _, field, others = self.alternative
+        return self._other if is_given(request.body, field, instead_of=others) else self
 
     @property
     def choices(self) -> Sequence[Operation]:
         """All operations that `chosen` may return, for the document."""
-        return (self,)
+        return (self,) if self._other is None else (self, self._other)
 
     def respond(self, call: Call, /) -> Response:
         """Answer a call."""

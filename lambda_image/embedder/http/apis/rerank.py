@@ -25,10 +25,10 @@ from embedder.core.scorer import Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.openai import InfinityModels
-from embedder.http.apis.operation import Api, Call, Operation, is_given, json_response
+from embedder.http.apis.operation import Alternative, Api, Call, Operation, json_response
 from embedder.http.apis.scores import RAW_SCORES, ScoreInfo, labeled
 from embedder.http.apis.tei import Tei, timing_headers
-from embedder.http.http_types import Request, Response
+from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
 
 
@@ -73,61 +73,6 @@ class ScoringOperation(Operation):
 
 
 TOP_N = Field("top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default.")
-
-
-class Rerank(ScoringOperation):
-    """`{"query": …, "texts": […]}` → `[{"index", "score"}]`, the best first."""
-
-    name = "tei_rerank"
-    summary = (
-        "Score texts for a query, in the API of text-embeddings-inference. A body with "
-        "\"documents\" is answered in the shape of Cohere's and infinity's."
-    )
-
-    @cached_property
-    def _of_documents(self) -> Operation:
-        return InfinityRerank(self.model)
-
-    def chosen(self, request: Request) -> Operation:
-        has_documents = is_given(request.body, "documents", instead_of=("texts",))
-        return self._of_documents if has_documents else self
-
-    @property
-    def choices(self) -> Sequence[Operation]:
-        return (self, self._of_documents)
-
-    def fields(self) -> tuple[Field, ...]:
-        text = TextType(self.reranker.max_characters)
-        return (
-            Field("query", text, "What is searched for.", required=True),
-            Field("texts", InputsType(text, single=False), "The texts to score.", required=True),
-            *truncation_fields(self.reranker, pairs=True),
-            RAW_SCORES,
-            Field("return_text", Boolean(), "Also return each text.", default=False),
-            TOP_N,
-        )
-
-    def respond(self, call: Call, /) -> Response:
-        values = call.values
-        texts = values["texts"].texts
-        scores = self.score(
-            call,
-            [(values["query"], text) for text in texts],
-            field="texts",
-            truncate=_truncation(values),
-            raw=values["raw_scores"],
-        )
-        return json_response(
-            [
-                {
-                    "index": index,
-                    "score": score,
-                    **({"text": texts[index]} if values["return_text"] else {}),
-                }
-                for index, score in scores.best_first()[: values["top_n"]]
-            ],
-            headers=timing_headers(scores.work, call, "score"),
-        )
 
 
 class Predict(ScoringOperation):
@@ -316,6 +261,50 @@ class InfinityRerank(FirstRerank):
     name = "infinity_rerank"
     object_name = "rerank"
     summary = "Rank documents for a query, in the shape of infinity's API."
+
+
+class Rerank(ScoringOperation):
+    """`{"query": …, "texts": […]}` → `[{"index", "score"}]`, the best first."""
+
+    name = "tei_rerank"
+    summary = (
+        "Score texts for a query, in the API of text-embeddings-inference. A body with "
+        "\"documents\" is answered in the shape of Cohere's and infinity's."
+    )
+    alternative = Alternative(InfinityRerank, "documents", ("texts",))
+
+    def fields(self) -> tuple[Field, ...]:
+        text = TextType(self.reranker.max_characters)
+        return (
+            Field("query", text, "What is searched for.", required=True),
+            Field("texts", InputsType(text, single=False), "The texts to score.", required=True),
+            *truncation_fields(self.reranker, pairs=True),
+            RAW_SCORES,
+            Field("return_text", Boolean(), "Also return each text.", default=False),
+            TOP_N,
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        texts = values["texts"].texts
+        scores = self.score(
+            call,
+            [(values["query"], text) for text in texts],
+            field="texts",
+            truncate=_truncation(values),
+            raw=values["raw_scores"],
+        )
+        return json_response(
+            [
+                {
+                    "index": index,
+                    "score": score,
+                    **({"text": texts[index]} if values["return_text"] else {}),
+                }
+                for index, score in scores.best_first()[: values["top_n"]]
+            ],
+            headers=timing_headers(scores.work, call, "score"),
+        )
 
 
 class DocumentsType(JsonType):
