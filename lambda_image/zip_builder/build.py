@@ -101,7 +101,7 @@ def build_zip(
 
     def build(archive: Path) -> None:
         with tempfile.TemporaryDirectory() as name:
-            code = build_code(Path(name, "code"), recipe=recipe)
+            code = build_code(Path(name, "code"), recipe=recipe, machine=machine)
             shipped = artifact
             if not with_artifact:
                 # The function compares what it downloads with the manifest.

@@ -90,11 +90,14 @@ def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenize
     return cached(cache, f"dependencies/{name}", build) / _TASK_ROOT
 
 
-def build_code(folder: Path, *, recipe: Path) -> Path:
+def build_code(folder: Path, *, recipe: Path, machine: str) -> Path:
     """Copy the code into a folder, with byte code, and return the part of `/var/task`."""
     for package in _CODE:
         shutil.copytree(recipe / package, folder / _TASK_ROOT / package, ignore=_LEFT_OUT)
     shutil.copy(recipe / "jobs" / "__init__.py", folder / _TASK_ROOT / "jobs")
+    for library in list(folder.rglob("*.so")):
+        if not library.match(f"*.{machine}.so"):
+            library.unlink()
     _finish(folder, recipe)
     return folder / _TASK_ROOT
 

@@ -1,0 +1,84 @@
+// A linear layer whose input is quantized to int8 row by row: what the operator and its kernels share.
+//
+//   y[row, column] = act(row_scale · scale[column] · Σ q[row, k] · weights[k, column]
+//                        + bias[column] + Σ input[row, inner + o] · outlier_weights[o, column]
+//                        + residual[row, column] · gain[column])
+//
+// q is the row divided by its scale and rounded. A row with a NaN or an infinity among its first `inner` values has NaN in
+// all columns of y. Every kernel gives the same bits, but those of a NaN, whatever other rows there are.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  OUTPUTS = 3,          // most outputs of a node
+  WIDTH_STEP = 16,      // an output's columns are a multiple of this, so that no vector is in two of them
+  LARGEST_INNER = 65536,  // 255 · 128 · this is the most that 32 bits hold
+  TILE_ROWS = 8,        // the rows that a kernel computes together
+};
+
+typedef struct Layer {
+  size_t inner, outliers, columns;  // the input has `inner` columns to quantize, then `outliers` that stay in float
+  const int8_t *weights;            // [inner, columns]
+  const float *scale;               // [columns]
+  const float *outlier_weights;     // [outliers, columns]
+  const float *bias, *gain;         // [columns], or null: zeros, ones
+  size_t output_count, width[OUTPUTS];
+  float least_scale;                // of a row
+  int32_t zero_point;               // 0: q is within ±127, by the largest magnitude; z: within [-z, 255 - z], by the largest value
+  int32_t scaled;                   // 0: row_scale counts as 1; a normalization that follows cancels it
+  int32_t activation;               // 0: none, 1: GELU by tanh, 2: SiLU
+  int32_t product;                  // 1: the residual is a factor of the activation's result, in place of an addend before
+} Layer;
+
+// What a kernel reads besides the rows: columns padded to whole panels, in one block of memory.
+typedef struct Packed {
+  int8_t *weights;                  // in the kernel's order; plain C reads the layer's
+  int32_t *start;                   // what a sum starts with
+  float *scale, *bias, *gain, *outlier_weights;
+} Packed;
+
+// One run of a layer. Rows are in tiles of TILE_ROWS; the last may have fewer.
+typedef struct Run {
+  const Layer *layer;
+  const Packed *packed;
+  size_t rows;
+  const float *input, *residual;    // [rows, inner + outliers], [rows, columns] or null
+  float *outputs[OUTPUTS];          // [rows, width]
+  int8_t *values;                   // the quantized rows, and of each row the scale and the outliers: in the kernel's order
+  float *scales, *outliers;
+} Run;
+
+typedef struct Kernel {
+  const char *name;
+  size_t panel;                     // columns that are computed together
+  size_t depth;                     // consecutive values of a row that one instruction multiplies
+  size_t value_bytes;               // of a quantized value
+  void (*pack)(const Layer *, Packed *);  // null: the weights are not packed
+  void (*quantize)(const Run *, size_t first_row, size_t end_row);
+  void (*multiply)(const Run *, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row);
+} Kernel;
+
+#if defined __aarch64__
+extern const Kernel dot_kernel, i8mm_kernel;
+#else
+extern const Kernel vnni_kernel;
+#endif
+extern const Kernel plain_kernel;
+
+static inline size_t rounded_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+// An activation is v / (1 + 2^t), t = v · (cubic · v² + linear).
+static inline float linear_of(const Layer *layer) {
+  // GELU by tanh: -2 · √(2/π) · log2(e). SiLU: -log2(e).
+  return layer->activation == 1 ? -2.302208198f : -1.442695041f;
+}
+static inline float cubic_of(const Layer *layer) { return layer->activation == 1 ? -0.1029432397f : 0; }  // · 0.044715
+
+#define LARGEST_EXPONENT 126.0f
+// 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial fitted by least squares, reweighted until its largest error was least.
+#define EXP2_1 0.6931469776f
+#define EXP2_2 0.2402224208f
+#define EXP2_3 0.0555073374f
+#define EXP2_4 0.0096715127f
+#define EXP2_5 0.0013264727f

@@ -1,0 +1,67 @@
+// The kernel in plain C, one value at a time: for any processor, and the reference of the other kernels' bits.
+#include <math.h>
+#include <string.h>
+
+#include "layer.h"
+
+static float activated(const Layer *layer, float v) {
+  float t = v * fmaf(cubic_of(layer), v * v, linear_of(layer));
+  t = fminf(fmaxf(t, -LARGEST_EXPONENT), LARGEST_EXPONENT);
+  float whole = rintf(t), f = t - whole;
+  float power = fmaf(f, EXP2_5, EXP2_4);
+  power = fmaf(f, power, EXP2_3), power = fmaf(f, power, EXP2_2), power = fmaf(f, power, EXP2_1);
+  power = ldexpf(fmaf(f, power, 1), (int)whole);
+  return v / (1 + power);
+}
+
+static void quantize(const Run *run, size_t first_row, size_t end_row) {
+  const Layer *layer = run->layer;
+  const int32_t zero = layer->zero_point;
+  const float steps = zero ? 255 - (float)zero : 127;
+  for (size_t row = first_row; row < end_row; row++) {
+    const float *x = run->input + row * (layer->inner + layer->outliers);
+    int16_t *q = (int16_t *)run->values + row * layer->inner;
+    float largest = 0;
+    int finite = 1;
+    for (size_t k = 0; k < layer->inner; k++) {
+      finite &= isfinite(x[k]) != 0;
+      largest = fmaxf(largest, zero ? x[k] : fabsf(x[k]));
+    }
+    const float scale = fmaxf(largest * (1 / steps), layer->least_scale), inverse = 1 / scale;
+    for (size_t k = 0; k < layer->inner; k++) {
+      float value = finite ? rintf(x[k] * inverse) : 0;
+      q[k] = (int16_t)(zero ? fminf(fmaxf(value, (float)-zero), steps) : value);
+    }
+    run->scales[row] = !finite ? NAN : layer->scaled ? scale : 1;
+    memcpy(run->outliers + row * layer->outliers, x + layer->inner, layer->outliers * sizeof *x);
+  }
+}
+
+static float output_of(const Run *run, size_t row, size_t column) {
+  const Layer *layer = run->layer;
+  const Packed *packed = run->packed;
+  const int16_t *q = (const int16_t *)run->values + row * layer->inner;
+  int32_t sum = 0;
+  for (size_t k = 0; k < layer->inner; k++) sum += q[k] * layer->weights[k * layer->columns + column];
+  float y = fmaf((float)sum * packed->scale[column], run->scales[row], packed->bias[column]);
+  const size_t wide = rounded_up(layer->columns, plain_kernel.panel);
+  for (size_t o = 0; o < layer->outliers; o++)
+    y = fmaf(run->outliers[row * layer->outliers + o], packed->outlier_weights[o * wide + column], y);
+  const float residual = run->residual ? run->residual[row * layer->columns + column] : 0;
+  if (run->residual && !layer->product) y = fmaf(residual, packed->gain[column], y);
+  if (layer->activation) y = activated(layer, y);
+  return layer->product ? y * residual : y;
+}
+
+static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row) {
+  const Layer *layer = run->layer;
+  const size_t panel = plain_kernel.panel;
+  for (size_t column = first_panel * panel; column < end_panel * panel; column++) {
+    size_t output = 0, within = column;
+    while (within >= layer->width[output]) within -= layer->width[output++];
+    for (size_t row = first_row; row < end_row; row++)
+      run->outputs[output][row * layer->width[output] + within] = output_of(run, row, column);
+  }
+}
+
+const Kernel plain_kernel = {"plain", WIDTH_STEP, 1, sizeof(int16_t), NULL, quantize, multiply};

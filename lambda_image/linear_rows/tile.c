@@ -1,0 +1,386 @@
+// The kernels of processors with dot products of bytes: AVX-512 VNNI, NEON (dotprod, i8mm). A tile of 8 rows and 3 vectors of
+// columns has 24 sums, of 32 registers. Compiled once for each: -DVNNI, -DDOT, -DI8MM.
+#include <math.h>
+#include <string.h>
+
+#include "layer.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+// Statements for each of a tile's R rows, and for each vector, written out: sums in an array that a loop indexes would be in
+// memory. `r` and `j` are constants.
+#define ROW(n, ...) { enum { r = n }; if (r < R) { __VA_ARGS__ } }
+#define EACH_ROW(...) { ROW(0, __VA_ARGS__) ROW(1, __VA_ARGS__) ROW(2, __VA_ARGS__) ROW(3, __VA_ARGS__) \
+  ROW(4, __VA_ARGS__) ROW(5, __VA_ARGS__) ROW(6, __VA_ARGS__) ROW(7, __VA_ARGS__) }
+#define VECTOR(n, ...) { enum { j = n }; __VA_ARGS__ }
+#define EACH_VECTOR(...) { VECTOR(0, __VA_ARGS__) VECTOR(1, __VA_ARGS__) VECTOR(2, __VA_ARGS__) }
+enum { VECTORS = 3 };
+
+#ifdef VNNI
+#include <immintrin.h>
+#define KERNEL vnni_kernel
+#define NAME "vnni"
+enum { LANES = 16, DEPTH = 4 };
+typedef __m512 Floats;
+INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+// v times the value of row r, plus c; READ_ROWS first reads the values of the tile's rows.
+#define READ_ROWS(values)
+#define ROW_MUL_ADD(v, values, c) mul_add(v, all(values[r]), c)
+#else
+#include <arm_neon.h>
+#ifdef DOT
+#define KERNEL dot_kernel
+#define NAME "dot"
+enum { LANES = 4, DEPTH = 4 };
+#else
+#define KERNEL i8mm_kernel
+#define NAME "i8mm"
+enum { LANES = 4, DEPTH = 8 };
+#endif
+typedef float32x4_t Floats;
+INLINE Floats larger(Floats a, Floats b) { return vmaxnmq_f32(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return vminnmq_f32(a, b); }
+#define READ_ROWS(values) \
+  Floats values##_of[2]; \
+  values##_of[0] = load(values); \
+  if (R > 4) values##_of[1] = load(values + 4);
+#define ROW_MUL_ADD(v, values, c) vfmaq_laneq_f32(c, v, values##_of[r / 4], r % 4)
+#endif
+enum { PANEL = VECTORS * LANES };
+typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+typedef uint32_t Unsigned __attribute__((vector_size(4 * LANES)));
+INLINE Floats load(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
+INLINE Floats load_first(const float *p, size_t n) {
+  Floats v = {0};
+  memcpy(&v, p, n * sizeof *p);
+  return v;
+}
+INLINE Ints load_ints(const int32_t *p) { Ints v; memcpy(&v, p, sizeof v); return v; }
+INLINE void store(float *p, Floats v) { memcpy(p, &v, sizeof v); }
+INLINE Floats all(float v) { return (Floats){0} + v; }
+INLINE Floats mul_add(Floats a, Floats b, Floats c) { return __builtin_elementwise_fma(a, b, c); }
+
+static size_t depth_of(const Layer *layer) { return rounded_up(layer->inner, DEPTH); }
+
+INLINE Floats activated(Floats v, float linear, float cubic) {
+  Floats t = v * mul_add(all(cubic), v * v, all(linear));
+  t = smaller(larger(t, all(-LARGEST_EXPONENT)), all(LARGEST_EXPONENT));
+  Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
+  Floats power = mul_add(f, all(EXP2_5), all(EXP2_4));
+  power = mul_add(f, power, all(EXP2_3)), power = mul_add(f, power, all(EXP2_2)), power = mul_add(f, power, all(EXP2_1));
+  Ints bits = (Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23);
+  return v / (1 + (Floats)bits);
+}
+
+// --- Weights, packed: [panel][depth / DEPTH][column][DEPTH], with zeros beyond the last row and column.
+
+static void pack(const Layer *layer, Packed *packed) {
+  const size_t depth = depth_of(layer), columns = layer->columns, wide = rounded_up(columns, PANEL);
+  // The processor multiplies unsigned rows (VNNI) or signed ones (NEON). q plus this is what `quantize` stores, and a sum
+  // starts with what that adds.
+#ifdef VNNI
+  const int32_t offset = layer->zero_point ? layer->zero_point : 128;
+#else
+  const int32_t offset = layer->zero_point ? layer->zero_point - 128 : 0;
+#endif
+  enum { READ = 16 };
+  int8_t edge[DEPTH][PANEL + READ];
+  int8_t *to = packed->weights;
+  for (size_t first = 0; first < wide; first += PANEL) {
+    const size_t real = columns - first < PANEL ? columns - first : PANEL;
+    int32_t sums[PANEL] = {0};
+    for (size_t k = 0; k < depth; k += DEPTH, to += DEPTH * PANEL) {
+      const int8_t *rows[DEPTH];
+      const int inside = k + DEPTH <= layer->inner && first + PANEL + READ <= columns;
+      for (size_t d = 0; d < DEPTH; d++) {
+        rows[d] = layer->weights + (k + d) * columns + first;
+        if (inside) continue;
+        memset(edge[d], 0, sizeof edge[d]);
+        if (k + d < layer->inner) memcpy(edge[d], rows[d], real);
+        rows[d] = edge[d];
+      }
+#ifdef VNNI
+      for (size_t c = 0; c < PANEL; c++)
+        for (size_t d = 0; d < DEPTH; d++) to[c * DEPTH + d] = rows[d][c];
+#else
+      int8_t four[DEPTH / 4][64];
+      for (int half = 0; half < DEPTH / 4; half++) {
+        const int8_t *const *part = rows + 4 * half;
+        int8x16x4_t read = {{vld1q_s8(part[0]), vld1q_s8(part[1]), vld1q_s8(part[2]), vld1q_s8(part[3])}};
+        vst4q_s8(four[half], read);
+      }
+#ifdef DOT
+      memcpy(to, four[0], DEPTH * PANEL);
+#else
+      for (int j = 0; j < VECTORS; j++) {
+        int32x4x2_t halves = {{vreinterpretq_s32_s8(vld1q_s8(four[0] + 16 * j)), vreinterpretq_s32_s8(vld1q_s8(four[1] + 16 * j))}};
+        vst2q_s32((int32_t *)(to + 32 * j), halves);
+      }
+#endif
+#endif
+      if (offset)
+        for (size_t d = 0; d < DEPTH; d++)
+          for (size_t c = 0; c < PANEL; c++) sums[c] += rows[d][c];
+    }
+    for (size_t c = 0; c < PANEL; c++) packed->start[first + c] = -offset * sums[c];
+  }
+}
+
+// --- Rows, quantized. VNNI: [row][depth], unsigned. NEON: [tile][depth / DEPTH][row of the tile][DEPTH], signed.
+
+static size_t height_of(size_t rows_left) {
+#ifdef VNNI
+  if (rows_left == 1) return 1;
+#endif
+  return rows_left > 4 ? 8 : 4;
+}
+
+// The bits of the largest value (`signs`: magnitude) of a row that is not negative. Those of positive infinities and NaN are
+// beyond 0x7f7fffff; `lowest` are the largest as unsigned numbers: those of negative ones are beyond 0xff7fffff.
+INLINE int32_t largest_bits(const float *x, size_t count, int32_t mask, uint32_t *lowest) {
+  Ints largest[4] = {{0}};
+  Unsigned low[4] = {{0}};
+  size_t k = 0;
+#define LARGER(i, vector) { \
+    Ints bits = (Ints)vector & mask; \
+    largest[i] = __builtin_elementwise_max(largest[i], bits); \
+    if (mask == -1) low[i] = __builtin_elementwise_max(low[i], (Unsigned)bits); }
+  for (; k + 4 * LANES <= count; k += 4 * LANES) UNROLL for (int i = 0; i < 4; i++) LARGER(i, load(x + k + i * LANES))
+  for (; k + LANES <= count; k += LANES) LARGER(0, load(x + k))
+  if (k < count) LARGER(1, load_first(x + k, count - k))
+  for (int i = 1; i < 4; i++) {
+    largest[0] = __builtin_elementwise_max(largest[0], largest[i]);
+    low[0] = __builtin_elementwise_max(low[0], low[i]);
+  }
+  *lowest = __builtin_reduce_max(low[0]);
+  return __builtin_reduce_max(largest[0]);
+}
+
+// The scale of a row; NaN if it is not finite.
+INLINE float scale_of(const Layer *layer, const float *x) {
+  uint32_t lowest;
+  const float zero = (float)layer->zero_point;
+  const int32_t bits =
+      zero ? largest_bits(x, layer->inner, -1, &lowest) : largest_bits(x, layer->inner, INT32_MAX, &lowest);
+  if (bits > 0x7f7fffff || lowest > 0xff7fffff) return NAN;
+  float largest;
+  memcpy(&largest, &bits, sizeof largest);
+  return fmaxf(largest * (1 / (zero ? 255 - zero : 127)), layer->least_scale);
+}
+
+// Stores 16 values of a row, of which `real` are in it, from value k on. Where a row is not finite, any values do.
+INLINE void quantize_16(const Layer *layer, const float *x, size_t real, float inverse, int8_t *to, size_t k, size_t step) {
+  Floats v[16 / LANES];
+  float edge[16] = {0};
+  if (real < 16) x = memcpy(edge, x, real * sizeof *x);
+  UNROLL for (int i = 0; i < 16 / LANES; i++) v[i] = load(x + i * LANES) * inverse;
+  const size_t left = depth_of(layer) - k;
+#ifdef VNNI
+  (void)step;
+  Ints q = (Ints)_mm512_cvtps_epi32(v[0]) + (layer->zero_point ? layer->zero_point : 128);
+  __m128i bytes = _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(q, (Ints){0}));
+  if (left >= 16) _mm_storeu_si128((void *)(to + k), bytes);
+  else _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << left) - 1), bytes);
+#else
+  int32x4_t q[4];
+  UNROLL for (int i = 0; i < 4; i++) q[i] = vcvtnq_s32_f32(v[i]);
+  int16x8_t low = vqmovn_high_s32(vqmovn_s32(q[0]), q[1]), high = vqmovn_high_s32(vqmovn_s32(q[2]), q[3]);
+  if (layer->zero_point) {
+    int16x8_t offset = vdupq_n_s16((int16_t)(layer->zero_point - 128));
+    low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
+  }
+  int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(low), high);
+  to += k / DEPTH * step;
+#ifdef DOT
+  int32x4_t fours = vreinterpretq_s32_s8(bytes);
+  vst1q_lane_s32((int32_t *)to, fours, 0);
+  if (left > 4) vst1q_lane_s32((int32_t *)(to + step), fours, 1);
+  if (left > 8) vst1q_lane_s32((int32_t *)(to + 2 * step), fours, 2);
+  if (left > 12) vst1q_lane_s32((int32_t *)(to + 3 * step), fours, 3);
+#else
+  int64x2_t eights = vreinterpretq_s64_s8(bytes);
+  vst1q_lane_s64((int64_t *)to, eights, 0);
+  if (left > 8) vst1q_lane_s64((int64_t *)(to + step), eights, 1);
+#endif
+#endif
+}
+
+static void quantize(const Run *run, size_t first_row, size_t end_row) {
+  const Layer *layer = run->layer;
+  const size_t depth = depth_of(layer), inner = layer->inner;
+  for (size_t row = first_row; row < end_row;) {
+    const size_t height = height_of(run->rows - row);
+    for (size_t r = 0; r < height; r++) {
+      const size_t source = row + r < run->rows ? row + r : run->rows - 1;  // rows beyond the last repeat it
+      const float *x = run->input + source * (inner + layer->outliers);
+#ifdef VNNI
+      int8_t *to = run->values + (row + r) * depth;
+#else
+      int8_t *to = run->values + row * depth + r * DEPTH;
+#endif
+      const float scale = scale_of(layer, x);
+      const float inverse = 1 / scale;
+      for (size_t k = 0; k < depth; k += 16)
+        quantize_16(layer, x + k, k < inner ? inner - k : 0, inverse, to, k, height * DEPTH);
+      run->scales[row + r] = layer->scaled || isnan(scale) ? scale : 1;
+      for (size_t o = 0; o < layer->outliers; o++) run->outliers[row * layer->outliers + o * height + r] = x[inner + o];
+    }
+    row += height;
+  }
+}
+
+// --- The product of a tile's R rows and a panel: sum[r][j], which starts with `start`. `a` are the rows, `b` the weights. Of
+// intrinsics, the compiler would move operands between registers, and read them again from memory.
+#ifdef VNNI
+#define MULTIPLY \
+  EACH_ROW(EACH_VECTOR(sum[r][j] = load_ints(start + j * LANES);)) \
+  for (size_t k = 0; k < depth; k += DEPTH, b += DEPTH * PANEL) { \
+    Ints w[VECTORS]; \
+    EACH_VECTOR(w[j] = load_ints((const int32_t *)b + j * LANES);) \
+    EACH_ROW(int32_t four; memcpy(&four, a + r * depth + k, sizeof four); Ints x = (Ints){0} + four; \
+             EACH_VECTOR(__asm__("vpdpbusd %2, %1, %0" : "+v"(sum[r][j]) : "v"(x), "v"(w[j]));)) \
+  }
+#elif defined DOT
+#define STEP { \
+    int8x16_t w[VECTORS], x[2]; \
+    EACH_VECTOR(w[j] = vld1q_s8(b + 16 * j);) \
+    x[0] = vld1q_s8(a); \
+    if (R > 4) x[1] = vld1q_s8(a + 16); \
+    EACH_ROW(EACH_VECTOR(__asm__("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum[r][j]) : "w"(w[j]), "w"(x[r / 4]), "i"(r % 4));)) \
+    a += DEPTH * R, b += DEPTH * PANEL; }
+#define MULTIPLY \
+  EACH_ROW(EACH_VECTOR(sum[r][j] = load_ints(start + j * LANES);)) \
+  size_t k = depth; \
+  for (; k >= 4 * DEPTH; k -= 4 * DEPTH) { STEP STEP STEP STEP } \
+  for (; k; k -= DEPTH) STEP
+#else
+// A product of i8mm is of two rows and two columns: `pair` has them row by row.
+#define PAIR(n, ...) { enum { c = n }; __VA_ARGS__ }
+#define EACH_PAIR(...) PAIR(0, __VA_ARGS__) PAIR(1, __VA_ARGS__) PAIR(2, __VA_ARGS__) \
+  PAIR(3, __VA_ARGS__) PAIR(4, __VA_ARGS__) PAIR(5, __VA_ARGS__)
+#define EACH_OTHER_ROW(...) EACH_ROW(if (r % 2 == 0) { __VA_ARGS__ })
+#define STEP { \
+    int8x16_t x[TILE_ROWS / 2]; \
+    EACH_OTHER_ROW(x[r / 2] = vld1q_s8(a + DEPTH * r);) \
+    EACH_PAIR(int8x16_t w = vld1q_s8(b + 16 * c); EACH_OTHER_ROW(__asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(pair[r / 2][c]) : "w"(x[r / 2]), "w"(w));)) \
+    a += DEPTH * R, b += DEPTH * PANEL; }
+#define MULTIPLY \
+  Ints pair[TILE_ROWS / 2][2 * VECTORS]; \
+  EACH_PAIR(int32x2_t s = vld1_s32(start + 2 * c); EACH_OTHER_ROW(pair[r / 2][c] = vcombine_s32(s, s);)) \
+  size_t k = depth; \
+  for (; k >= 4 * DEPTH; k -= 4 * DEPTH) { STEP STEP STEP STEP } \
+  for (; k; k -= DEPTH) STEP \
+  EACH_ROW(EACH_VECTOR( \
+    int64x2_t left = vreinterpretq_s64_s32(pair[r / 2][2 * j]), right = vreinterpretq_s64_s32(pair[r / 2][2 * j + 1]); \
+    sum[r][j] = vreinterpretq_s32_s64(r % 2 ? vzip2q_s64(left, right) : vzip1q_s64(left, right));))
+#endif
+
+// Where a panel's vectors go.
+typedef struct Target {
+  size_t first;            // the panel's first column
+  int whole;               // all its columns are of one output
+  float *to[VECTORS];      // each vector's place in row 0 of its output; null beyond the last column
+  size_t step[VECTORS];    // columns of that output
+} Target;
+
+static Target target_of(const Run *run, size_t panel) {
+  Target target = {.first = panel * PANEL};
+  for (int j = 0; j < VECTORS; j++) {
+    size_t column = target.first + j * LANES;
+    for (size_t o = 0; o < run->layer->output_count; column -= run->layer->width[o++])
+      if (column < run->layer->width[o]) {
+        target.to[j] = run->outputs[o] + column, target.step[j] = run->layer->width[o];
+        break;
+      }
+  }
+  const int last = VECTORS - 1;
+  target.whole = target.to[0] && target.to[last] == target.to[0] + last * LANES && target.step[last] == target.step[0];
+  return target;
+}
+
+// Writes the outputs of R rows from `row` on, of which `real` are in the input.
+INLINE void tile(const size_t R, const Run *run, const Target *target, size_t row, size_t real) {
+  const Layer *layer = run->layer;
+  const Packed *packed = run->packed;
+  const size_t depth = depth_of(layer), wide = rounded_up(layer->columns, PANEL), first = target->first;
+  const int8_t *a = run->values + row * depth, *b = packed->weights + first * depth;
+  const int32_t *start = packed->start + first;
+  Ints sum[TILE_ROWS][VECTORS];
+  MULTIPLY
+  Floats y[TILE_ROWS][VECTORS];
+  const float *scales = run->scales + row, *outliers = run->outliers + row * layer->outliers;
+  READ_ROWS(scales)
+  EACH_VECTOR(Floats scale = load(packed->scale + first + j * LANES); Floats bias = load(packed->bias + first + j * LANES);
+              EACH_ROW(y[r][j] = ROW_MUL_ADD(__builtin_convertvector(sum[r][j], Floats) * scale, scales, bias);))
+  const float *weights = packed->outlier_weights + first;
+  for (size_t o = 0; o < layer->outliers; o++, weights += wide, outliers += R) {
+    Floats w[VECTORS];
+    EACH_VECTOR(w[j] = load(weights + j * LANES);)
+    READ_ROWS(outliers)
+    EACH_ROW(EACH_VECTOR(y[r][j] = ROW_MUL_ADD(w[j], outliers, y[r][j]);))
+  }
+  // A tile that is not all inside one output goes through memory of its own.
+  float out[TILE_ROWS * PANEL], in[TILE_ROWS * PANEL];
+  const int direct = target->whole && real == R;
+  float *to = direct ? target->to[0] + row * target->step[0] : out;
+  const size_t step = direct ? target->step[0] : PANEL;
+  const float *residual = run->residual ? run->residual + row * layer->columns + first : NULL;
+  size_t residual_step = layer->columns;
+  if (residual && !direct) {
+    const size_t count = layer->columns - first < PANEL ? layer->columns - first : PANEL;
+    memset(in, 0, sizeof in);
+    for (size_t i = 0; i < real; i++) memcpy(in + i * PANEL, residual + i * residual_step, count * sizeof *in);
+    residual = in, residual_step = PANEL;
+  }
+  if (residual && !layer->product) {
+    Floats gain[VECTORS];
+    EACH_VECTOR(gain[j] = load(packed->gain + first + j * LANES);)
+    EACH_ROW(EACH_VECTOR(y[r][j] = mul_add(load(residual + r * residual_step + j * LANES), gain[j], y[r][j]);))
+  }
+  EACH_ROW(EACH_VECTOR(store(to + r * step + j * LANES, y[r][j]);))
+  if (layer->activation) {
+    const float linear = linear_of(layer), cubic = cubic_of(layer);
+    for (size_t i = 0; i < R; i++)
+      EACH_VECTOR(float *p = to + i * step + j * LANES; store(p, activated(load(p), linear, cubic));)
+  }
+  if (layer->product)
+    for (size_t i = 0; i < R; i++)
+      EACH_VECTOR(float *p = to + i * step + j * LANES; store(p, load(p) * load(residual + i * residual_step + j * LANES));)
+  if (direct) return;
+  for (size_t i = 0; i < real; i++)
+    EACH_VECTOR(if (target->to[j]) store(target->to[j] + (row + i) * target->step[j], load(out + i * PANEL + j * LANES));)
+}
+
+typedef void Tile(const Run *, const Target *, size_t row, size_t real);
+#define TILE(R) \
+  static __attribute__((noinline)) void tile_##R(const Run *run, const Target *target, size_t row, size_t real) { \
+    tile(R, run, target, row, real); \
+  }
+TILE(8)
+TILE(4)
+#ifdef VNNI
+TILE(1)
+#else
+#define tile_1 tile_4
+#endif
+
+static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row) {
+  for (size_t panel = first_panel; panel < end_panel; panel++) {
+    const Target target = target_of(run, panel);
+    for (size_t row = first_row; row < end_row;) {
+      const size_t height = height_of(run->rows - row), left = run->rows - row;
+#ifdef VNNI  // A tile reads its share of the next panel ahead, where a panel fits in the first cache.
+      const size_t depth = depth_of(run->layer), rows = end_row - first_row;
+      const int8_t *next = run->packed->weights + (target.first + PANEL) * depth + PANEL * depth * (row - first_row) / rows / 64 * 64;
+      if (panel + 1 < end_panel && depth <= 512 && rows >= 32)
+        for (size_t i = 0; i < PANEL * depth * height / rows; i += 64) _mm_prefetch((const void *)(next + i), _MM_HINT_T0);
+#endif
+      Tile *run_tile = height == 8 ? tile_8 : height == 4 ? tile_4 : tile_1;
+      run_tile(run, &target, row, left < height ? left : height);
+      row += height;
+    }
+  }
+}
+
+const Kernel KERNEL = {NAME, PANEL, DEPTH, 1, pack, quantize, multiply};

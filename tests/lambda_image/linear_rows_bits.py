@@ -1,0 +1,96 @@
+"""Compares a library's kernels with its plain C, bit for bit, here or under emulation."""
+
+import ctypes
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+_WIDTH_STEP = 16
+
+
+class _Layer(ctypes.Structure):
+    """A layer, as layer.h has it."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("inner", "outliers", "columns")),
+        *((name, ctypes.c_void_p) for name in ("weights", "scale", "outlier_weights")),
+        *((name, ctypes.c_void_p) for name in ("bias", "gain")),
+        ("output_count", ctypes.c_size_t),
+        ("width", ctypes.c_size_t * 3),
+        ("least_scale", ctypes.c_float),
+        *((name, ctypes.c_int32) for name in ("zero_point", "scaled", "activation", "product")),
+    )
+
+
+class Case:
+    """A random layer and its input; `run` returns the outputs, side by side."""
+
+    def __init__(self, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        rows = int(random.choice([1, 2, 3, 4, 5, 8, 9, 31, 128, 129, 300]))
+        inner = int(random.integers(1, 70 if rows > 100 else 700))
+        outliers = int(random.choice([0, 1, 2, 16]))
+        widths = random.integers(1, 8, random.integers(1, 4)) * _WIDTH_STEP
+        columns = int(widths.sum())
+        product, gain = random.choice([(0, 0), (0, 1), (1, 0)])
+        self.rows, self.widths = rows, widths
+        self.input = self._floats(random, rows, inner + outliers)
+        self.residual = self._floats(random, rows, columns) if random.random() < 0.5 else None
+        if product or gain:
+            self.residual = self._floats(random, rows, columns)
+        self.layer = _Layer(inner, outliers, columns, output_count=len(widths))
+        self.layer.width[:] = [*widths, 0, 0, 0][:3]
+        self.layer.least_scale = random.choice([1e-30, 0.01])
+        self.layer.zero_point = random.choice([0, 0, 1, 16, 128, 254])
+        self.layer.scaled, self.layer.activation = random.integers(0, 2), random.integers(0, 3)
+        self.layer.product = product
+        self._arrays: list[Any] = [random.integers(-128, 128, (inner, columns)).astype(np.int8)]
+        self._arrays += [self._floats(random, rows, columns) / 99 for rows in (1, outliers, 1, 1)]
+        names = ["weights", "scale", "outlier_weights"]
+        names += ["bias"] * bool(random.random() < 0.7) + ["gain"] * bool(gain)
+        for name, array in zip(names, self._arrays, strict=False):
+            setattr(self.layer, name, array.ctypes.data)
+
+    @staticmethod
+    def _floats(random: np.random.Generator, rows: int, columns: int) -> Any:
+        values = random.normal(size=(rows, columns)) * random.choice([1e-3, 1, 50], (rows, 1))
+        values[random.random((rows, columns)) < 0.01] *= 30
+        values[random.random(rows) < 0.05] = 0
+        return values.astype(np.float32)
+
+    def run(self, library: ctypes.CDLL, kernel: str) -> Any | None:
+        """Return float32 [rows, columns]; None if the processor lacks the kernel."""
+        shapes = [(self.rows, int(width)) for width in self.widths]
+        outputs = [np.full(shape, np.pi, np.float32) for shape in shapes]
+        pointers = (ctypes.c_void_p * 3)(*(output.ctypes.data for output in outputs))
+        residual = None if self.residual is None else self.residual.ctypes.data
+        done = library.linear_rows_run(
+            kernel.encode(),
+            ctypes.byref(self.layer),
+            ctypes.c_void_p(self.input.ctypes.data),
+            ctypes.c_void_p(residual),
+            ctypes.c_size_t(self.rows),
+            pointers,
+        )
+        return np.concatenate(outputs, axis=1) if done else None
+
+
+def compare(path: str, kernel: str, seeds: range) -> list[int] | None:
+    """Return the seeds whose bits differ from plain C's; None without the kernel."""
+    library = ctypes.CDLL(path)
+    different = []
+    for seed in seeds:
+        case = Case(seed)
+        expected, found = case.run(library, "plain"), case.run(library, kernel)
+        if found is None:
+            return None
+        if expected is None or expected.tobytes() != found.tobytes():
+            different.append(seed)
+    return different
+
+
+if __name__ == "__main__":
+    path, cases, *kernels = sys.argv[1:]
+    print(json.dumps({name: compare(path, name, range(int(cases))) for name in kernels}))
