@@ -1,5 +1,6 @@
 """`/metrics`, parsed as Prometheus parses it."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +19,14 @@ TEI = {
     **dict.fromkeys(("te_request_count", "te_request_success"), ("counter", {"method"})),
     "te_request_failure": ("counter", {"err"}),
     **dict.fromkeys(("te_embed_count", "te_embed_success"), ("counter", set())),
-    "te_request_duration": ("histogram", {"le"}),
-    "te_request_tokenization_duration": ("histogram", {"le"}),
-    "te_request_queue_duration": ("histogram", {"le"}),
-    "te_request_inference_duration": ("histogram", {"le"}),
-    "te_request_input_length": ("histogram", {"le"}),
-    "te_batch_next_size": ("histogram", {"le"}),
-    "te_batch_next_tokens": ("histogram", {"le"}),
+    **{
+        f"te_{name}": ("histogram", {"le"})
+        for name in (
+            *("request_duration", "request_tokenization_duration", "request_queue_duration"),
+            *("request_inference_duration", "request_input_length"),
+            *("batch_next_size", "batch_next_tokens"),
+        )
+    },
     "te_queue_size": ("gauge", set()),
 }
 
@@ -39,22 +41,19 @@ def metrics(queue: Any) -> Metrics:
     return Metrics(queue)
 
 
-def server_request(
-    *tokens: int, timings: Timings | None = None, texts: int = 0, **values: Any
-) -> ServerRequest:
+def server_request(tokens: Sequence[int] = (), texts: int = 0, **values: Any) -> ServerRequest:
     """Return a request with an answer of `tokens`, or of `texts` in the queue, and with values."""
     record = RequestRecord("1")
     record.api, record.operation, record.status = "openai", "create_embeddings", 200
     for name, value in values.items():
         setattr(record, name, value)
     if tokens:
-        vectors = np.zeros((len(tokens), 1), dtype=np.float32)
-        record.embeddings = Embeddings(vectors, tokens, timings=timings or Timings())
-    request = ServerRequest(
-        "POST", "/v1/embeddings", {}, record, ticket=Ticket("search", texts=texts)
-    )
-    request.seconds = 0.5
-    return request
+        timings = Timings(0.01, inference=0.3, queue=0.15)
+        record.embeddings = Embeddings(
+            np.zeros((len(tokens), 1), np.float32), tokens, timings=timings
+        )
+    ticket = Ticket("search", texts=texts)
+    return ServerRequest("POST", "/v1/embeddings", {}, record, seconds=0.5, ticket=ticket)
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -83,21 +82,9 @@ def test_teis_metrics_have_its_names_types_and_labels(metrics):
         assert line in body.splitlines()
 
 
-def test_failed_requests_are_counted_by_their_error(metrics):
-    """Each counts with the texts that came to the queue, and has no durations."""
-    metrics.observe(server_request(error="out_of_time", status=503, texts=5))
-    metrics.observe(server_request(error="invalid_field", status=400))
-    assert counted(metrics) == {
-        **dict.fromkeys((total(503), total(400)), 1),
-        **{f"te_request_count{{method={method}}}": 1 for method in ("batch", "single")},
-        "te_embed_count": 5,
-        **{f"te_request_failure{{err={err}}}": 1 for err in ("out_of_time", "invalid_field")},
-    }
-
-
 def test_an_answered_request_is_counted(metrics):
     """It counts by key, API and status, and its durations are seconds."""
-    metrics.observe(server_request(7, 20, timings=Timings(0.01, inference=0.3, queue=0.15)))
+    metrics.observe(server_request((7, 20)))
     durations = {"": 0.5, "_tokenization": 0.01, "_queue": 0.15, "_inference": 0.3}
     assert counted(metrics) == {
         total(200): 1,
@@ -110,18 +97,32 @@ def test_an_answered_request_is_counted(metrics):
     }
 
 
-def test_tei_counts_only_what_embeds(metrics):
-    """Of what was refused before it, only a full queue; the body was not read."""
-    for operation, error, status in (
-        ("none", "overloaded", 429),
-        ("none", "invalid_api_key", 401),
-        ("tei_tokenize", None, 200),
-        ("list_models", None, 200),
-    ):
-        metrics.observe(server_request(operation=operation, error=error, status=status))
-        assert counted(metrics)[total(status, operation)] == 1
-    assert counted(metrics)["te_request_count{method=single}"] == 1
-    assert counted(metrics)["te_request_failure{err=overloaded}"] == 1
+@pytest.mark.parametrize(
+    ("request_facts", "method"),
+    [
+        ({"error": "out_of_time", "status": 503, "texts": 5}, "batch"),
+        ({"error": "invalid_field", "status": 400}, "single"),
+        ({"error": "overloaded", "status": 429, "operation": "none"}, "single"),
+        ({"error": "invalid_api_key", "status": 401, "operation": "none"}, None),
+        ({"operation": "tei_tokenize"}, None),
+    ],
+)
+def test_a_request_without_vectors_is_a_failure_or_not_counted_by_tei(
+    metrics, request_facts, method
+):
+    """A failure has the code of its error, and the texts that came to the queue.
+
+    Of what was refused before its operation was known, only a full queue is one.
+    """
+    request = server_request(**request_facts)
+    metrics.observe(request)
+    failed = {
+        f"te_request_count{{method={method}}}": 1,
+        f"te_request_failure{{err={request.record.error}}}": 1,
+        **({"te_embed_count": 5} if method == "batch" else {}),
+    }
+    all_requests = {total(request.record.status, request.record.operation): 1}
+    assert counted(metrics) == {**all_requests, **(failed if method else {})}
 
 
 def total(status: int, operation: str = "create_embeddings") -> str:

@@ -60,8 +60,8 @@ def output_of(program: str) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
 def test_threads_share_one_heap():
     """Without it, threads that allocate get heaps of their own."""
-    first = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
-    assert output_of(PROGRAM.format(first=first)).count("<heap nr=") == 1
+    code = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
+    assert output_of(PROGRAM.format(first=code)).count("<heap nr=") == 1
     assert output_of(PROGRAM.format(first="")).count("<heap nr=") > 1
 
 

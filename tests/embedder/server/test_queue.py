@@ -203,12 +203,11 @@ def test_a_list_gives_its_turn_back_however_it_ends(make_queue):
     with pytest.raises(OverloadedError), queue.request(Ticket("a"), in_turn=True):
         raise AssertionError  # It is refused before it is tokenized.
     queue._waiting.tokens.clear()
+    error = "other lists of this caller came first"
     with queue.request(Ticket("a"), in_turn=True):
-        for deadline in (time.monotonic() - 1, time.monotonic() + 0.01):
-            with (
-                pytest.raises(OutOfTimeError, match="other lists of this caller came first"),
-                queue.request(Ticket("a"), in_turn=True, deadline=deadline),
-            ):
+        for seconds in (-1, 0.01):
+            late = queue.request(Ticket("a"), in_turn=True, deadline=time.monotonic() + seconds)
+            with pytest.raises(OutOfTimeError, match=error), late:
                 raise AssertionError
     _prepare(queue, "a")
 
@@ -253,18 +252,12 @@ def test_the_work_of_a_key_is_bounded_in_seconds(make_queue):
     with pytest.raises(OverloadedError) as caught:
         queue.check("a")
     assert caught.value.headers == {"retry-after": "11"}
-    assert caught.value.message == (
-        "The server has too much to do: it has 10.5 seconds of work of this caller, and at most "
-        "10 are allowed. Send the request again in 11 s."
-    )
+    assert "it has 10.5 seconds of work of this caller, and at most 10 are" in caught.value.message
     queue._waiting.tokens.update({"a": -10, "b": 100})
     with pytest.raises(OverloadedError, match="it has 11 seconds of work"):
         queue.check("a")
     queue._waiting.tokens["a"] = 9
     queue.check("a")
     queue._waiting.tokens.clear()
-    # So many bytes are no power of ten.
-    refusal = queue.refusal("a", 25_165_000, "bytes of bodies", 25_165_824)
-    assert "it has 25165000 bytes of bodies of this caller, and at most 25165824 are" in (
-        refusal.message
-    )
+    refusal = queue.refusal("a", 25_165_000, "bytes", 25_165_824)  # as no power of ten
+    assert "it has 25165000 bytes of this caller, and at most 25165824 are" in refusal.message
