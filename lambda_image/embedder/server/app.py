@@ -164,23 +164,18 @@ class App:
 
     def _check(self, request: ServerRequest) -> None:
         """Refuse a request whose key has as many as it may have, or as much work that waits."""
-        self._queue.check(request.ticket.key)
-        self._check_bound(
-            request, self._requests, 1, "requests", self._options.max_concurrent_requests
-        )
+        key, limit = request.ticket.key, self._options.max_concurrent_requests
+        self._queue.check(key)
+        if self._requests[key] >= limit:
+            raise self._queue.refusal(key, self._requests[key], "requests", limit)
 
     def _hold(self, request: ServerRequest, size: int) -> None:
         """Refuse a request of which more has arrived than there is room for."""
-        self._check_bound(request, self._body_bytes, size, "bytes of bodies", _BODY_BYTES)
-        self._body_bytes[request.ticket.key] += size
-        request.body_bytes += size
-
-    def _check_bound(
-        self, request: ServerRequest, held: Counter[str], amount: int, unit: str, limit: int
-    ) -> None:
         key = request.ticket.key
-        if held[key] + amount > limit:
-            raise self._queue.refusal(key, held[key], unit, limit)
+        if self._body_bytes[key] + size > _BODY_BYTES:
+            raise self._queue.refusal(key, self._body_bytes[key], "bytes of bodies", _BODY_BYTES)
+        self._body_bytes[key] += size
+        request.body_bytes += size
 
     async def _read_body(self, request: ServerRequest, receive: Receive) -> bytes:
         """Return a body, up to a limit of bytes and of time."""
