@@ -19,6 +19,8 @@ import numpy as np
 
 from embedder.core.errors import ClientError, OutOfTimeError, OverloadedError, ShuttingDownError
 from embedder.core.model_runner import InferenceSession, RunResult, TokenBatch
+from embedder.server.options import ServerOptions
+from embedder.server.process import available_cores
 from embedder.server.waiting_runs import Ticket, WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -38,22 +40,16 @@ class ClientGoneError(ClientError):
 class BatchingSession:
     """A session that many requests share, run by some worker threads; see `RunBatches`.
 
-    At most `run_tokens` are run together; one run is always allowed. A key's requests are refused
-    while as much of it waits as takes `queue_seconds`, by the pace of the runs before.
+    A key's requests are refused while as much of it waits as takes `max_queue_seconds`, by the pace
+    of the runs before.
     """
 
-    def __init__(
-        self,
-        session: InferenceSession,
-        *,
-        workers: int,
-        run_tokens: int,
-        queue_seconds: float = math.inf,
-    ) -> None:
-        self._session, self._queue_seconds = session, queue_seconds
+    def __init__(self, session: InferenceSession, options: ServerOptions) -> None:
+        self._session, self._queue_seconds = session, options.max_queue_seconds
+        self.workers = options.workers or available_cores()
         #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
         self.observe: Callable[[int, int], None] | None = None
-        self._waiting = WaitingRuns(run_tokens)
+        self._waiting = WaitingRuns(options.max_batch_tokens)
         #: Tokens that were run, and the seconds of one worker for them.
         self._measured_tokens = self._measured_seconds = 0.0
         self._closed = False
@@ -63,7 +59,7 @@ class BatchingSession:
         self._lock = threading.RLock()
         self._current = threading.local()
         self._preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._workers, self._threads = workers, ThreadPoolExecutor(workers, "model")
+        self._threads = ThreadPoolExecutor(self.workers, "model")
 
     def run(
         self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
@@ -188,7 +184,7 @@ class BatchingSession:
 
     def _seconds_per_token(self) -> float:
         """Return the time of all workers together; 0 before a run."""
-        return self._measured_seconds / max(1.0, self._measured_tokens) / self._workers
+        return self._measured_seconds / max(1.0, self._measured_tokens) / self.workers
 
     def _seconds_until_done(self, key: str) -> float:
         return self._waiting.tokens_until_done(key) * self._seconds_per_token()
@@ -202,7 +198,7 @@ class BatchingSession:
             self._waiting.add(ticket.runs)
             # A task for each run would stay in the pool when its run joins another one: under load
             # that never ends, the pool would grow without end.
-            for _ in range(min(len(ticket.runs), self._workers - self._busy)):
+            for _ in range(min(len(ticket.runs), self.workers - self._busy)):
                 self._busy += 1
                 self._threads.submit(self._run_waiting)
 

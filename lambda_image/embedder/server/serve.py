@@ -22,7 +22,7 @@ from embedder.server.app import METRICS_PATH, STATUS_PATHS, App
 from embedder.server.http_protocol import http_config
 from embedder.server.keys import Keys, read_keys_file
 from embedder.server.options import PREFIX, ServerOptions
-from embedder.server.process import available_cores, keep_heap_small, use_one_heap
+from embedder.server.process import keep_heap_small, use_one_heap
 from embedder.server.queue import BatchingSession
 from embedder.server.server_request import ServerLog
 
@@ -109,19 +109,12 @@ def serve(
         use_one_heap()
         # A text's thread waits less for those that tokenize lists: by default for 5 ms of each.
         sys.setswitchinterval(_SWITCH_SECONDS)
-        workers, keys, tracer = options.workers or available_cores(), load_keys(options), None
+        keys, tracer = load_keys(options), None
         listener = listen(options)
         queues: list[BatchingSession] = []
 
         def wrap(session: InferenceSession) -> InferenceSession:
-            queues.append(
-                BatchingSession(
-                    session,
-                    workers=workers,
-                    run_tokens=options.max_batch_tokens,
-                    queue_seconds=options.max_queue_seconds,
-                )
-            )
+            queues.append(BatchingSession(session, options))
             return queues[-1]
 
         router = build_router(
@@ -147,7 +140,7 @@ def serve(
         # In all workers together, each with a run of the size that runs are merged to: the memory
         # that runs share grows to what they need together, which requests may do hours later.
         words = "warm " * options.max_batch_tokens
-        router.model.loaded.warm([f"{worker} {words}" for worker in range(workers)])
+        router.model.loaded.warm([f"{worker} {words}" for worker in range(queue.workers)])
         keep_heap_small()
         log = ServerLog(model_settings)
         app = App(router, queue=queue, log=log, options=options, keys=keys, tracer=tracer)

@@ -123,12 +123,7 @@ def running(
     `seconds_per_token` is the pace that it has measured.
     """
     server_options = replace(OPTIONS, **options)
-    batching = BatchingSession(
-        session or HashSession(),
-        workers=server_options.workers or 1,
-        run_tokens=server_options.max_batch_tokens,
-        queue_seconds=server_options.max_queue_seconds,
-    )
+    batching = BatchingSession(session or HashSession(), server_options)
     batching._measure(1, seconds_per_token)
     engine = Engine(
         manifest_of(max_tokens=max_tokens),

@@ -13,6 +13,7 @@ import pytest
 
 from embedder.core.errors import OutOfTimeError, OverloadedError, ShuttingDownError
 from embedder.core.model_runner import InferenceSession, TokenBatch
+from embedder.server.options import ServerOptions
 from embedder.server.queue import BatchingSession, ClientGoneError
 from embedder.server.waiting_runs import Ticket
 from tests.embedder.server.running import GatedSession
@@ -34,9 +35,8 @@ def make_queue() -> Iterator[MakeQueue]:
         queue_seconds: float = 1_000_000.0,
         seconds_per_token: float = 0.0,
     ) -> BatchingSession:
-        queue = BatchingSession(
-            session, workers=workers, run_tokens=256, queue_seconds=queue_seconds
-        )
+        options = ServerOptions(workers=workers, max_queue_seconds=queue_seconds)
+        queue = BatchingSession(session, options)
         queue._measure(1, seconds_per_token)
         queues.append((queue, session))
         return queue
