@@ -10,7 +10,7 @@ from embedder.core.artifact import TASKS, Artifact, Manifest
 from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
 from embedder.core.errors import ArtifactError, InferenceError
 from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.model_runner import InferenceSession, ModelRunner
+from embedder.core.model_runner import InferenceSession, LoadedSession, ModelRunner
 from embedder.core.planning import TOKEN_BUDGET
 
 
@@ -48,6 +48,8 @@ class LoadedModel:
                 "needed."
             )
         self.manifest, self.tokenizer, self.run_tokens = manifest, tokenizer, run_tokens
+        #: The file of the graph that runs.
+        self.graph_file = manifest.graph.file
         most_characters = manifest.max_tokens * CHARACTERS_PER_TOKEN
         self._configure(truncate, max_characters or manifest.max_characters or most_characters)
         self._runner = self.runner_type(
@@ -71,16 +73,18 @@ class LoadedModel:
         """
         tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
         session = cls._open(artifact, threads)
-        return cls(
+        model = cls(
             artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
         )
+        model.graph_file = session.graph_file
+        return model
 
     def warm(self, texts: Sequence[str] = ("warm",)) -> None:
         """Run the model on some texts, so that the first request does not pay for one-time work."""
         raise NotImplementedError
 
     @classmethod
-    def _open(cls, artifact: Artifact, threads: int) -> InferenceSession:
+    def _open(cls, artifact: Artifact, threads: int) -> LoadedSession:
         return load_session(artifact, threads=threads)
 
     @property
@@ -127,7 +131,7 @@ class LoadedModel:
         )
 
 
-def load_session(artifact: Artifact, *, threads: int = 1) -> InferenceSession:
+def load_session(artifact: Artifact, *, threads: int = 1) -> LoadedSession:
     """Load an artifact's graph into its runtime; `threads` is for one run of ONNX Runtime."""
     # Imported here: ONNX Runtime is most of a start, and a static model does not need it.
     if artifact.manifest.graph.runtime == "numpy":

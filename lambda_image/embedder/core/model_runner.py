@@ -45,6 +45,13 @@ class InferenceSession(Protocol):
         """
 
 
+class LoadedSession(InferenceSession, Protocol):
+    """A session of an artifact."""
+
+    #: The file of the graph that it runs.
+    graph_file: str
+
+
 class RunResult(NamedTuple):
     """The result of `RunBatches`."""
 

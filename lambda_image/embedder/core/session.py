@@ -1,8 +1,15 @@
-"""The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out."""
+"""The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out.
+
+Of a model in int8 there are two graphs of the same function, of ONNX Runtime's own operators and
+with one of the kit's, `LinearRows`. The latter runs where that is known to be faster: the package
+has a library of the operator for the machine, and the processor has what its kernels need.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +28,10 @@ _OPTIMIZATION = {
 }
 #: Bytes that a session allocates besides the weights: its nodes and the graph file.
 _GRAPH_BYTES = 16 << 20
+_LIBRARY = os.path.join(os.path.dirname(__file__), f"linear_rows.{os.uname().machine}.so")
+_X86 = frozenset({"x86_64", "amd64"})
+#: From Linux's auxvec.h, and hwcap.h of ARM64: the dot product of bytes.
+_AT_HWCAP, _HWCAP_ASIMDDP = 16, 1 << 20
 
 
 class Session:
@@ -33,21 +44,24 @@ class Session:
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
         graph = artifact.manifest.graph
         options = session_options(graph.optimization, threads=threads)
+        #: The file of the graph that runs.
+        self.graph_file = graph.file
+        if graph.operator_file is not None and _add_operator(options):
+            self.graph_file = graph.operator_file
+        path = os.path.join(artifact.folder, self.graph_file)
         _prepare(artifact.graph_path)
         try:
             self._session = onnxruntime.InferenceSession(
-                artifact.graph_path, options, providers=["CPUExecutionProvider"]
+                path, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime's exceptions have no common base.
-            raise ArtifactError(
-                f"ONNX Runtime cannot load {artifact.graph_path}: {error}"
-            ) from error
+            raise ArtifactError(f"ONNX Runtime cannot load {path}: {error}") from error
         inputs = tuple(entry.name for entry in self._session.get_inputs())
         outputs = [entry.name for entry in self._session.get_outputs()]
         if inputs != graph.inputs or graph.output not in outputs:
             raise ArtifactError(
-                f"{artifact.graph_path} has inputs {inputs} and outputs {outputs}; the manifest "
-                f"says inputs {graph.inputs} and output {graph.output!r}."
+                f"{path} has inputs {inputs} and outputs {outputs}; the manifest says "
+                f" inputs {graph.inputs} and output {graph.output!r}."
             )
         self._outputs = [graph.output]
         # An export has its inputs in an order of its own.
@@ -86,19 +100,51 @@ def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOp
     return options
 
 
+def _add_operator(options: onnxruntime.SessionOptions) -> bool:
+    """Add the kit's operator to a session's options, and return whether it is to be used."""
+    if not has_kernel():
+        return False
+    try:
+        options.register_custom_ops_library(_LIBRARY)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base.
+        sys.stderr.write(f"The model runs slower, without {_LIBRARY}: {error}\n")
+        return False
+    return True
+
+
+def has_kernel(machine: str | None = None, cpu_info: str = "/proc/cpuinfo") -> bool:
+    """Return whether the kit's operator is known to be faster here than ONNX Runtime's.
+
+    It has kernels for the dot products of bytes of x86-64 (AVX-512 VNNI) and of ARM64. With AMX,
+    which ONNX Runtime uses, it was not measured. The machine is by default this one.
+    """
+    machine = machine or os.uname().machine
+    if machine == "aarch64":
+        # Under an emulator, the file is the host's.
+        return bool(ctypes.CDLL(None).getauxval(_AT_HWCAP) & _HWCAP_ASIMDDP)
+    flags = _x86_flags(machine, cpu_info)
+    return {"avx512bw", "avx512_vnni"} <= flags and "amx_int8" not in flags
+
+
 def _saturates(machine: str, cpu_info: str = "/proc/cpuinfo") -> bool:
     """Return whether the processor's int8 products saturate at 16 bits, which changes vectors.
 
     `vpmaddubsw` of x86 does so, on which ONNX Runtime falls back without VNNI: EPYC of the third
     generation and older, Xeon before Cascade Lake. ARM has no such instruction.
     """
-    if machine not in {"x86_64", "amd64"}:
-        return False
+    flags = _x86_flags(machine, cpu_info)
+    return machine in _X86 and not any("vnni" in flag for flag in flags)
+
+
+def _x86_flags(machine: str, cpu_info: str) -> set[str]:
+    """Return the features of an x86 processor; none of another, or where they cannot be read."""
+    if machine not in _X86:
+        return set()
     try:
         with open(cpu_info) as file:
-            return not any("vnni" in line for line in file if line.startswith("flags"))
+            return next((set(line.split()) for line in file if line.startswith("flags")), set())
     except OSError:  # macOS on Intel
-        return True
+        return set()
 
 
 def _prepare(graph_path: str) -> None:

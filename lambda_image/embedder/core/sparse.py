@@ -24,7 +24,7 @@ from embedder.core.artifact import Artifact, Manifest
 from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
 from embedder.core.errors import IndexFolderError, InferenceError
-from embedder.core.model_runner import InferenceSession, ModelRunner
+from embedder.core.model_runner import LoadedSession, ModelRunner
 from embedder.core.search import EntryMetadata, LocalIndex, mapped, read_entries, read_space
 
 if TYPE_CHECKING:  # see startup
@@ -66,7 +66,7 @@ class SparseEncoder(Engine):
     task: ClassVar[str] = "sparse"
 
     @classmethod
-    def _open(cls, artifact: Artifact, threads: int) -> InferenceSession:
+    def _open(cls, artifact: Artifact, threads: int) -> LoadedSession:
         # A reranker's artifact, which is refused later, has no dimensions.
         width = max(artifact.manifest.dimensions, default=1)
         return BoundedSession(super()._open(artifact, threads), width=width)
@@ -80,8 +80,8 @@ class SparseEncoder(Engine):
 class BoundedSession:
     """A session that runs a part of a batch at a time, so that its logits need bounded memory."""
 
-    def __init__(self, session: InferenceSession, *, width: int) -> None:
-        self._session = session
+    def __init__(self, session: LoadedSession, *, width: int) -> None:
+        self._session, self.graph_file = session, session.graph_file
         self._tokens = _LOGITS_BYTES // (4 * width)
 
     def run(

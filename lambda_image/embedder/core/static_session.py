@@ -49,7 +49,7 @@ class StaticSession:
                 f"{path} is a table of {table.dtype} {list(table.shape)}; the manifest says int8 "
                 f"or float32 with {width} columns."
             )
-        self._table = table
+        self._table, self.graph_file = table, artifact.manifest.graph.file
         self._scales: npt.NDArray[np.float32] | None = None
         if table.dtype == np.int8:
             path = os.path.join(artifact.folder, SCALES_FILE)
@@ -101,6 +101,7 @@ class WeightsSession:
                 f"float32 {[width]}."
             )
         self._table: npt.NDArray[np.float32] = table
+        self.graph_file = artifact.manifest.graph.file
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]

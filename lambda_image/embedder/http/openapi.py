@@ -139,7 +139,7 @@ _DOCUMENTS_RANKED = _object(
 _PREDICTIONS = _list(_object(score=_NUMBER, label=_STRING), minItems=1)
 _LABELS = {"classification": _PREDICTIONS, "classifications": _list(_PREDICTIONS)}
 
-_INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
+_INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "graph", "served_model_name", "version")
 _INFO_NUMBERS = (
     "max_concurrent_requests",
     "max_input_length",

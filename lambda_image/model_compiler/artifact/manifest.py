@@ -63,6 +63,7 @@ def manifest_content(
             "inputs": list(graph.inputs),
             "output": graph.output,
             "optimization": graph.optimization,
+            **({"operator_file": graph.operator_file} if graph.operator_file else {}),
         },
         "fidelity": {},
         "golden": [],

@@ -25,7 +25,7 @@ from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.loaded_model import load_session
 from embedder.core.model_runner import InferenceSession
 from embedder.core.reranker import Reranker
-from embedder.core.session import session_options
+from embedder.core.session import has_kernel, session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity import measure
@@ -40,6 +40,8 @@ Floats = npt.NDArray[np.float32]
 #: Number of the report's texts that are compared, and of the tokens of each.
 TEXTS = 20
 TOKENS = 64
+#: Rows of full precision that are kept, more than are compared.
+REFERENCE_ROWS = 10_000
 #: The relative error of a state that is not finite.
 BROKEN = 1e9
 
@@ -88,9 +90,10 @@ def accept(
     """
     # The manifest is written last, so that an interrupted compile leaves nothing that loads.
     manifest = parse_manifest(manifest_bytes(content), where=str(folder))
+    plain = manifest.graph._replace(operator_file=None)
     try:
         began = time.process_time()
-        artifact = Artifact(folder, manifest)
+        artifact = Artifact(folder, manifest._replace(graph=plain))
         session = _loaded(artifact)
         start_seconds = time.process_time() - began
         _check_shape(session, model)
@@ -98,7 +101,11 @@ def accept(
         engine = ENGINES[model.task](manifest, tokenizer, session, truncate="right")
         against = None
         if model.reference and thresholds:
-            against = partial(_compare, model, graph, engine, folder, progress=progress)
+            engines = [engine]
+            if manifest.graph.operator_file and has_kernel():
+                session = _loaded(Artifact(folder, manifest))
+                engines.append(type(engine)(manifest, tokenizer, session, truncate="right"))
+            against = partial(_compare, model, graph, engines, folder, progress=progress)
         if isinstance(engine, Reranker | Classifier):
             measured = _measure_scores(engine, against, thresholds, progress=progress)
         else:
@@ -126,16 +133,16 @@ def accept(
 
 def _measure_vectors(
     engine: Engine,
-    against: Callable[..., measure.Fidelity] | None,
+    against: Callable[..., list[measure.Fidelity]] | None,
     compare: partial[measure.Fidelity],
     golden: tuple[CatalogGolden, ...],
     thresholds: measure.Thresholds | None,
 ) -> Acceptance:
     if against and thresholds:
-        fidelity = against(compare)
-        missed = measure.problems(fidelity, thresholds)
-        wrong = measure.golden_problems(fidelity, golden)
-        report, lines = measure.rounded(fidelity), measure.table(fidelity)
+        values = against(compare)
+        missed = [miss for fidelity in values for miss in measure.problems(fidelity, thresholds)]
+        wrong = measure.golden_problems(values[0], golden)
+        report, lines = measure.rounded(values[0]), _tables(values, measure.table)
     else:
         cosine = measure.batch_invariance(engine, progress=compare.keywords["progress"])
         missed, wrong = measure.batch_problems(cosine, thresholds) if thresholds else [], []
@@ -146,16 +153,16 @@ def _measure_vectors(
 
 def _measure_scores(
     scorer: Reranker | Classifier,
-    against: Callable[..., Any] | None,
+    against: Callable[..., list[Any]] | None,
     thresholds: measure.Thresholds | None,
     *,
     progress: bool,
 ) -> Acceptance:
     measured = measure.SCORES[scorer.task]
     if against and thresholds:
-        fidelity = against(partial(measured.compare, progress=progress))
-        missed = measured.problems(fidelity, thresholds)
-        report, lines = measure.rounded(fidelity), measured.table(fidelity)
+        values = against(partial(measured.compare, progress=progress))
+        missed = [miss for fidelity in values for miss in measured.problems(fidelity, thresholds)]
+        report, lines = measure.rounded(values[0]), _tables(values, measured.table)
     else:
         difference = measured.batch_difference(scorer)
         missed = measure.difference_problems(difference) if thresholds else []
@@ -163,19 +170,29 @@ def _measure_scores(
     return Acceptance(report, lines, missed, [], measured.golden(scorer))
 
 
+def _tables(values: Sequence[Any], table: Callable[[Any], str]) -> str:
+    """Return the report of the graph, and of the one with the kit's operator if it was measured."""
+    tables = [table(fidelity) for fidelity in values]
+    return "\n  With the kit's operator, as on this machine:\n".join(tables)
+
+
 def _compare(
     model: CompilerModel,
     graph: Graph,
-    engine: Engine | Reranker | Classifier,
+    engines: Sequence[Engine | Reranker | Classifier],
     folder: Path,
     compare: Callable[..., Any],
     *,
     progress: bool,
-) -> Any:
-    """Compare with full precision, which is written next to the artifact for that time."""
-    reference, manifest = model.reference, engine.manifest
+) -> list[Any]:
+    """Compare with full precision, which is written next to the artifact for that time.
+
+    The engines are of the artifact's graphs; the first is the one that runs everywhere.
+    """
+    reference, engine = model.reference, engines[0]
+    manifest = engine.manifest
     if reference is None or reference is model:
-        return compare(engine, engine, multiply_adds=graph.multiply_adds)
+        return [compare(engine, engine, multiply_adds=graph.multiply_adds)]
     if reference.dimensions != model.dimensions:
         raise SourceError(
             f"{reference.label} has {reference.dimensions} dimensions; {model.label}, which is "
@@ -185,10 +202,15 @@ def _compare(
     # killed, the next one removes it with the unfinished artifact.
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         full = reference.write(Path(name), progress=progress)
-        entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
+        entry = manifest.graph._replace(
+            inputs=tuple(full.inputs), output=full.output, operator_file=None
+        )
         session = _loaded(Artifact(name, manifest._replace(graph=entry)))
-        exact = type(engine)(manifest, engine.tokenizer, session, truncate="right")
-        return compare(engine, exact, multiply_adds=full.multiply_adds)
+        # What it has computed once is not computed again.
+        exact = type(engine)(
+            manifest, engine.tokenizer, session, truncate="right", cache_entries=REFERENCE_ROWS
+        )
+        return [compare(engine, exact, multiply_adds=full.multiply_adds) for engine in engines]
 
 
 class _Bounded:

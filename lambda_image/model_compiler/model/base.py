@@ -11,6 +11,8 @@ from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
 GRAPH_FILE = "model.onnx"
+#: The same graph, with the operator of `graph.linear_rows`.
+OPERATOR_FILE = "model.linear_rows.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")
 #: Inputs of a model that treats two parts of its input differently. A reranker's `segments` are 0
@@ -32,9 +34,10 @@ class Prompts:
 class Graph:
     """A graph that was written to an artifact's folder."""
 
-    #: What runs it, and its file; see `embedder.core.artifact.GraphEntry`.
+    #: What runs it, and its files; see `embedder.core.artifact.GraphEntry`.
     runtime: str = "onnxruntime"
     file: str
+    operator_file: str | None = None
     #: A hash of the computation; see `builder.graph_digest`.
     digest: bytes
     #: A hash of the model's own weights, before quantization.

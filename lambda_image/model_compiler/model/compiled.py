@@ -15,7 +15,16 @@ from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, SEGMENT_INPUTS, Graph, OwnModel
+from model_compiler.graph.linear_rows import with_linear_rows
+from model_compiler.model.base import (
+    GRAPH_FILE,
+    INPUTS,
+    OPERATOR_FILE,
+    OUTPUT,
+    SEGMENT_INPUTS,
+    Graph,
+    OwnModel,
+)
 from model_compiler.model.modules import Dense, Head, TakenHead
 
 WEIGHTS_FILE = "model.onnx.data"
@@ -43,7 +52,7 @@ class CompiledModel(OwnModel):
             self._build(builder, encoder, modules)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
-        """Write `model.onnx`, its `.data` and its `.rows`; see `CompilerModel.write`."""
+        """Write both graphs, their `.data` and their `.rows`; see `CompilerModel.write`."""
         with (
             (folder / WEIGHTS_FILE).open("wb") as file,
             (folder / ROWS_FILE).open("wb") as rows,
@@ -64,8 +73,14 @@ class CompiledModel(OwnModel):
             bar.update(bar.total - bar.n)  # tensors that the graph does not use
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
+        (folder / OPERATOR_FILE).unlink(missing_ok=True)  # of the same model with more of int8
+        rewritten = with_linear_rows(proto)
+        if rewritten is not None:
+            content = rewritten.SerializeToString(deterministic=True)
+            (folder / OPERATOR_FILE).write_bytes(content)
         return Graph(
             file=GRAPH_FILE,
+            operator_file=None if rewritten is None else OPERATOR_FILE,
             digest=graph_digest(proto, weights=builder.external_digests),
             source_digest=b"".join(weights.digest for weights in (encoder, *modules)),
             precision=self.precision,

@@ -317,6 +317,8 @@ def described_model(model: ServedModel, limits: Limits | Scorer) -> dict[str, An
         "model_id": manifest.model.name,
         "model_sha": manifest.model.revision,
         "model_dtype": manifest.precision,
+        # Of the two of a model in int8, the one that this processor runs.
+        "graph": model.loaded.graph_file,
         "served_model_name": manifest.model.name,
         "max_concurrent_requests": model.max_concurrent_requests,
         "max_input_length": limits.max_tokens,

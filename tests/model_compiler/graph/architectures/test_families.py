@@ -12,6 +12,7 @@ import pytest
 import tokenizers
 from safetensors.numpy import load_file, save_file
 
+from embedder.core import session
 from embedder.core.engine import Engine
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
@@ -71,9 +72,16 @@ def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, fami
         np.testing.assert_allclose(vectors, golden, atol=golden_family.tolerance, rtol=0)
 
 
+@pytest.fixture(params=[False, True])
+def each_graph(request, monkeypatch):
+    """Run the graph without the kit's operator, then the one with it."""
+    monkeypatch.setattr(session, "has_kernel", lambda: request.param)
+
+
+@pytest.mark.usefixtures("each_graph")
 @each_variant
 def test_int8_is_near(tmp_path, compile_tiny, family, variant):
-    """In int8 every variant keeps the direction of its vectors, and padding changes nothing."""
+    """In int8 both graphs keep the direction of vectors, and padding changes nothing."""
     golden_family = FAMILIES[family]
     folder = golden_family.write(tmp_path / "model", **golden_family.variants[variant])
     artifact = compile_tiny(folder, Precision.INT8)
