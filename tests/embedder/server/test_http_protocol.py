@@ -35,17 +35,6 @@ CLOSE = b"connection: close\r\n"
 LENGTH = b"content-length: %d\r\n" % len(BODY)
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [b"GET /" + b"x" * (1 << 19), HEAD + b"a: b\r\n" * (1 << 16), HEAD + b"a" * (1 << 19)],
-)
-def test_a_head_without_an_end_is_not_kept(server, endless):
-    """The connection is closed when it is over the bound."""
-    with server.connect() as connection, pytest.raises(ConnectionError):
-        connection.sendall(endless * 100)
-    assert server.get("/live").status_code == 200
-
-
 LIVE, END = b"GET /live HTTP/1.1\r\n", b"host: x\r\n" + CLOSE + b"\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 #: What is sent, in pieces, and the status of its only answer.

@@ -10,16 +10,19 @@ from embedder.server.options import ServerOptions, parse
 
 
 def test_a_flag_wins_over_its_variable():
-    """Each flag is also a variable; an empty variable is none."""
+    """Each flag is also a variable; an empty one is none. The collector's is OpenTelemetry's."""
     environ = {
         "EMBEDDING_SERVER_PORT": "9001",
         "EMBEDDING_SERVER_MAX_QUEUE_SECONDS": "5",
         "EMBEDDING_SERVER_NO_KEYS": "true",
         "EMBEDDING_SERVER_HOST": "",
         "EMBEDDING_TRUNCATE": "right",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318",
     }
     options = parse(["--port", "9002"], environ)
-    assert options == ServerOptions(port=9002, max_queue_seconds=5.0, no_keys=True)
+    assert options == ServerOptions(
+        port=9002, max_queue_seconds=5.0, no_keys=True, otlp_endpoint="http://c:4318"
+    )
 
 
 def number(flag: str, value: str, allowed: str) -> list[tuple[list[str], dict[str, str], str]]:
@@ -46,14 +49,6 @@ def test_a_mistake_is_one_clear_error(arguments, environ, message):
     with pytest.raises(SettingsError) as caught:
         parse(arguments, environ)
     assert message in str(caught.value)
-
-
-def test_the_collectors_variable_is_opentelemetrys_own():
-    """So a container that is set up for OpenTelemetry sends traces without a flag."""
-    assert (
-        parse([], {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}).otlp_endpoint == "http://c:4318"
-    )
-    assert parse([], {}).otlp_endpoint is None
 
 
 def test_the_command_prints_one_line_for_a_bad_flag():
