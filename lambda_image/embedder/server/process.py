@@ -20,7 +20,8 @@ from pathlib import Path
 #: Options in glibc's malloc.h.
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 #: Bytes of a block for which the heap does not grow: the system gets it back when it is freed.
-_LARGE_BLOCK = 1 << 20
+#: glibc's own default.
+_LARGE_BLOCK = 128 << 10
 #: The option in Linux's prctl.h: no more huge pages for this process.
 _PR_SET_THP_DISABLE = 41
 
