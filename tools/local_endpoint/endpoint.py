@@ -125,9 +125,6 @@ class LocalFunctionUrl:
         except OSError:
             runtime.close()
             raise
-        # asyncio sets this option only for a socket with the protocol's number, which this one
-        # lacks. Without it, a response's body waits some 40 ms for an ACK of its headers.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         #: The URL, without a trailing slash.
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = plain_server(self._serve)

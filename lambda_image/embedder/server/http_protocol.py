@@ -13,6 +13,7 @@ What uvicorn has a setting for is a setting; the rest is in its protocol for a c
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -70,6 +71,10 @@ class _Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # With Nagle's algorithm, the body of a response would wait 40 ms for the client to
+        # acknowledge the head. asyncio turns it off only for sockets that name TCP.
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_headers()
 
     def data_received(self, data: bytes) -> None:

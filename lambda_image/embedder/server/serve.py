@@ -185,9 +185,7 @@ def load_keys(options: ServerOptions) -> Keys | None:
 def listen(options: ServerOptions) -> socket.socket:
     """Take the address. Until requests are answered, connections to it are refused."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    # asyncio turns off Nagle's algorithm only for sockets that name TCP. With it, the body of a
-    # response would wait 40 ms for the client to acknowledge the head.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((options.host, options.port))

@@ -6,7 +6,6 @@ import io
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -46,14 +45,6 @@ def test_requests_of_botocore_are_accepted(send):
     assert response.status_code == 200
     assert response.json()["body"] == '{"text": "hello"}'
     assert response.headers["x-amzn-requestid"] == response.json()["requestContext"]["requestId"]
-
-
-def test_a_response_does_not_wait_for_acknowledgments(send, endpoint):
-    """Nagle's algorithm would delay the body, which is sent after the head, by 40 ms."""
-    send()
-    accepted = next(iter(endpoint._server.server_state.connections))
-    end = accepted.transport.get_extra_info("socket")
-    assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_an_offer_of_http2_is_ignored(http, endpoint, signed):
