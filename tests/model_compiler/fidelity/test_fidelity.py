@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import ModelProto
 
+from embedder.core import session
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError
+from model_compiler.fidelity import acceptance
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
 from model_compiler.graph.bases import encoder, post_norm
 from model_compiler.graph.builder import GraphBuilder, Precision
+from model_compiler.graph.linear_rows import with_linear_rows
 from model_compiler.graph.quantization import Floats, embedding, linear
+from model_compiler.model import compiled
 from model_compiler.source.catalog import CatalogGolden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, changing, compile_folder
@@ -213,6 +218,26 @@ def test_bad_layers_are_kept_in_float32(
     assert "In the model compiled to int8, the lowest cosine to full precision is " in note
     assert f"Of its 2 layers, these are now kept in float32, counted from 0: {numbers}.\n" in note
     assert Engine.load(load_artifact(tmp_path / "out")).embed(["a"]).vectors.shape == (1, 32)
+
+
+def test_both_graphs_are_measured(tiny_folder, tmp_path, monkeypatch):
+    """Layers of which the kit's operator alone gives bad vectors are kept in float32 too."""
+
+    def without_activations(model: ModelProto) -> ModelProto | None:
+        rewritten = with_linear_rows(model)
+        for node in rewritten.graph.node if rewritten else ():
+            attributes = [entry for entry in node.attribute if entry.name != "activation"]
+            del node.attribute[:]
+            node.attribute.extend(attributes)
+        return rewritten
+
+    for module in (session, acceptance):
+        monkeypatch.setattr(module, "has_kernel", lambda: True)
+    assert "float32_layers" not in compile_folder(tiny_folder, tmp_path / "right")["fidelity"]
+    monkeypatch.setattr(compiled, "with_linear_rows", without_activations)
+    manifest = compile_folder(tiny_folder, tmp_path / "wrong")
+    assert manifest["fidelity"]["float32_layers"] == [0, 1]
+    assert "operator_file" not in manifest["graph"]
 
 
 def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
