@@ -17,15 +17,6 @@ BITS_OF_TEXT = (
     *("'s", "'S", "'\u017f", "'ll", "'Re", "'VE", "'d", "'m", "'t"),
     *("<mask>", "[MASK]", "</s>", "<|endoftext|>", "<|im", "|||IP_ADDRESS|||", "[unused1]"),
 )
-#: Letters and marks that compose, in part only in this order, and what the library does not know.
-COMPOSING = (
-    *"aeiouSq<=>",
-    *("\u0300", "\u0301", "\u0308", "\u0327", "\u0323", "\u0338", "\u0345", "\u0334"),
-    *("é", "ệ", "\u1e69", "\u212b", "\u2126", "\u0340", "\u0344", "\u0958", "\u09cb", "\u2000"),
-    *("\u1100", "\u1161", "\u11a8", "가", "각", "\u11a7", "\u0b47", "\u0b56", "\u0dd9", "\u0dca"),
-    *("\u0f71", "\u0f72", "\u0f73", "\U0001d157", "\U0001d165", "\U0001d15e", "\ufb1d", "豈"),
-    *("\U00011442", "\U000110b9", "\U000110ba", "\u1ac1", "\U00016d67", "\U0001133b"),
-)
 
 
 @pytest.fixture(params=NAMES)
@@ -39,13 +30,6 @@ def any_kind(request: pytest.FixtureRequest) -> Both:
 def test_words_begin_and_end_as_in_the_library(any_kind, text):
     """White space, line breaks, contractions and added tokens meet in any order."""
     assert any_kind.agree(text)
-
-
-@given(st.lists(st.sampled_from(COMPOSING)).map("".join))
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_characters_compose_as_in_the_library(modernbert, text):
-    """Letters, marks and jamo become composed characters."""
-    assert modernbert.agree(text)
 
 
 def test_a_space_may_be_put_in_front(roberta, tmp_path):
