@@ -24,6 +24,7 @@ HERE = {"account": "111122223333", "region": "eu-central-1"}
 NAME = "embeddings.example.com"
 PAGE = "https://example.com"
 CALLER = {"name": "search", "rate": 20, "burst": 40}
+ROLE, USER = (f"arn:aws:iam::111122223333:{who}/search" for who in ("role", "user"))
 CLASSIFIER = {"name": "acme/topics", "task": "classify"}
 SERVER = {**SUBNETS, "clients": ["10.0.0.0/16"]}
 OPEN, KEYED = {"no_keys": True}, {"keys_secret": SECRET}
@@ -144,6 +145,19 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         ),
         {"network": {"subnets": [SUBNET_A]}},
         {"callers": {"invoke": True}},
+    ],
+    "callers": [
+        {"callers": {"principals": [USER], "prefixes": {ROLE: "acme/"}, "invoke": True}},
+        {"callers": {"principals": [ROLE], "prefixes": {ROLE: "acme/"}}},
+        {"callers": {"prefixes": {ROLE: "a/", ROLE.replace("role/", "role/path/"): "b/"}}},
+        {"callers": {"prefixes": {f"{ROLE}{'h' * 300}/{n}": "a/" for n in range(9)}}},
+        {"callers": {"prefixes": {ROLE: "acme/"}}, "index": {}},
+        {
+            "callers": {"prefixes": {ROLE: "acme/"}},
+            **DOCUMENTS,
+            "index": {"non_filterable": ["tenant"]},
+        },
+        {"callers": {"prefixes": {ROLE: "acme/"}}, **DOCUMENTS, "front": {"callers": [CALLER]}},
     ],
     "cors": [
         {"cors": {}},
