@@ -31,8 +31,8 @@ OPEN, KEYED = {"no_keys": True}, {"keys_secret": SECRET}
 BATCH = {"input": "s3://documents", "output": "s3://vectors"}
 ZIP, IN_S3 = {"package": "zip"}, {"package": "zip", "artifact": "s3"}
 DOCUMENTS = {"index": {}, "ingest": {"source": "s3://docs/a"}}
-WORKDAY = {"at": "cron(0 8 ? * MON-FRI *)"}
-EVENING = {"at": "cron(0 19 * * ? *)", "maximum": 4}
+WORKDAY: dict[str, Any] = {"at": "cron(0 8 ? * MON-FRI *)"}
+EVENING: dict[str, Any] = {"at": "cron(0 19 * * ? *)", "maximum": 4}
 
 
 def _of(name: str, base: dict[str, Any], *changes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -343,16 +343,11 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             {"kind": "provisioned"},
             {"minimum": 0},
             {"minimum": 5, "maximum": 4},
-            *(
-                {"schedule": [WORKDAY | entry for entry in entries]}
-                for entries in (
-                    [{"minimum": 0}],
-                    [{}],
-                    [{"minimum": 2}, {"minimum": 3}],
-                    [{"minimum": 1, "at": "0 8 * * *"}],
-                    [{"minimum": 1, "time_zone": "Berlin"}],
-                )
-            ),
+            {"schedule": [WORKDAY | {"minimum": 0}]},
+            {"schedule": [WORKDAY]},
+            {"schedule": [WORKDAY | {"minimum": 2}, WORKDAY | {"minimum": 3}]},
+            {"schedule": [WORKDAY | {"minimum": 1, "at": "0 8 * * *"}]},
+            {"schedule": [WORKDAY | {"minimum": 1, "time_zone": "Berlin"}]},
             # A minimum that would be above the maximum of another entry.
             {"maximum": 4, "schedule": [WORKDAY | {"minimum": 9}]},
             {"maximum": 10, "schedule": [WORKDAY | {"minimum": 5}, EVENING | {"minimum": 1}]},

@@ -55,9 +55,8 @@ def test_every_character_composes_as_in_the_library(composed):
 
 def test_long_runs_compose_as_in_the_library(composed):
     """Runs without a space, which are composed step by step, have the library's NFC."""
-    pieces = ("e\u0301", "\u1100\u1161\u11a8", "\u0327", "a\u0301\u0316", "\u0f73\u0f71", "가")
-    # A mark blocks one of its class from composing.
-    pieces += ("a\u030d\u0301",)
+    pieces = ["e\u0301", "\u1100\u1161\u11a8", "\u0327", "a\u0301\u0316", "\u0f73\u0f71", "가"]
+    pieces.append("a\u030d\u0301")  # a mark blocks one of its class from composing
     texts = [piece * 700 for piece in pieces] + ["".join(pieces) * 200]
     assert [text for text in texts if composed(text) != NFC(text)] == []
 
