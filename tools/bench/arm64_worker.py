@@ -48,12 +48,12 @@ def _session(engine: str, folder: str, *, profile: bool = False) -> Any:
 
     if engine == "kit":
         from embedder.core.artifact import load_artifacts  # noqa: PLC0415
-        from embedder.core.session import session_options  # noqa: PLC0415
+        from embedder.core.session import graph_to_run  # noqa: PLC0415
 
         (artifact,) = load_artifacts(folder)
-        options = session_options(artifact.manifest.graph.optimization, threads=1)
+        file, options = graph_to_run(artifact, threads=1)
     else:
-        options = onnxruntime.SessionOptions()
+        file, options = "model.onnx", onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
         level = f"ORT_ENABLE_{engine.removeprefix('onnx-').upper()}"
@@ -61,7 +61,7 @@ def _session(engine: str, folder: str, *, profile: bool = False) -> Any:
     options.enable_profiling = profile
     options.profile_file_prefix = "/tmp/profile"  # noqa: S108 - of this run as root
     providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(f"{folder}/model.onnx", options, providers=providers)
+    return onnxruntime.InferenceSession(f"{folder}/{file}", options, providers=providers)
 
 
 def _run_of(session: Any) -> Run:

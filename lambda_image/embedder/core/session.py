@@ -43,11 +43,8 @@ class Session:
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
         graph = artifact.manifest.graph
-        options = session_options(graph.optimization, threads=threads)
         #: The file of the graph that runs.
-        self.graph_file = graph.file
-        if graph.operator_file is not None and _add_operator(options):
-            self.graph_file = graph.operator_file
+        self.graph_file, options = graph_to_run(artifact, threads=threads)
         path = os.path.join(artifact.folder, self.graph_file)
         _prepare(artifact.graph_path)
         try:
@@ -74,6 +71,15 @@ class Session:
         feed = {"input_ids": input_ids, self._second: attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]
+
+
+def graph_to_run(artifact: Artifact, *, threads: int) -> tuple[str, onnxruntime.SessionOptions]:
+    """Return the file of the artifact's graph for this processor, and the options it needs."""
+    graph = artifact.manifest.graph
+    options = session_options(graph.optimization, threads=threads)
+    if graph.operator_file is not None and _add_operator(options):
+        return graph.operator_file, options
+    return graph.file, options
 
 
 def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOptions:
