@@ -262,24 +262,12 @@ class ClassifyRoot(Predict):
         return super().chosen(request)
 
 
-class ClassifyInfo(ScoreInfo):
-    """The same of a classifier."""
-
-    name = "classify_info"
-
-
-class ClassifyHealth(native.Health):
-    """The same with the label space."""
-
-    name = "classify_health"
-
-
 #: Path → method → operation.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": ClassifyRoot},
-    "/health": {"GET": ClassifyHealth},
+    "/health": {"GET": native.Health},
     "/classify": {"POST": Classify},
     "/predict": {"POST": Predict},
-    "/info": {"GET": ClassifyInfo},
+    "/info": {"GET": ScoreInfo},
     "/models": {"GET": InfinityModels},
 }

@@ -304,7 +304,18 @@ class EmbeddingOperation(Operation):
 
 
 class Described(Operation):
-    """Describes the model, and under their tasks those that are served besides it."""
+    """Describes the model, and under their tasks those that are served besides it.
+
+    A model that gives scores has other fields, so its task begins the operation's name.
+    """
+
+    def __init__(
+        self, model: ServedModel, counterparts: Mapping[str, Operation] = MappingProxyType({})
+    ) -> None:
+        super().__init__(model, counterparts)
+        manifest = model.loaded.manifest
+        if manifest.scoring is not None:
+            self.name = f"{manifest.task}_{self.name}"
 
     def respond(self, _call: Call, /) -> Response:
         descriptions = {

@@ -336,26 +336,14 @@ class DocumentsType(JsonType):
         return self._text.check(value, name)
 
 
-class RerankInfo(ScoreInfo):
-    """The same of a reranker."""
-
-    name = "rerank_info"
-
-
-class RerankHealth(native.Health):
-    """The same with the score space."""
-
-    name = "rerank_health"
-
-
 #: Path → method → operation; the router leaves out what a model with several labels cannot do.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
-    "/health": {"GET": RerankHealth},
+    "/health": {"GET": native.Health},
     "/rerank": {"POST": Rerank},
     "/predict": {"POST": Predict},
     "/v1/rerank": {"POST": FirstRerank},
     "/v2/rerank": {"POST": CohereRerank},
-    "/info": {"GET": RerankInfo},
+    "/info": {"GET": ScoreInfo},
     "/models": {"GET": InfinityModels},
 }
 

@@ -35,6 +35,7 @@ class ScoreInfo(Described):
     """The model, its labels and all limits: TEI's fields, and ours."""
 
     api = Tei
+    name = "info"
     summary = "Return the model, its labels and all limits."
 
     @cached_property
