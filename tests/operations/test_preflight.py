@@ -85,17 +85,10 @@ def test_an_unknown_region_is_a_note(aws, monkeypatch):
     assert "whether me-south-1 has Lambda Function URLs is not known here" in finding.text
 
 
-@pytest.mark.parametrize(
-    ("granted", "function"),
-    [
-        (1000, {}),
-        # 20 reserved, and the 100 that Lambda keeps.
-        (120, {"reserved_concurrency": 20, "account_concurrency": 120}),
-    ],
-)
-def test_a_quota_that_is_enough_is_no_finding(session, with_function, granted, function):
-    """An established account has enough, and so has one with exactly the needed quota."""
-    has(session, granted)
+def test_exactly_the_needed_quota_is_no_finding(session, with_function):
+    """20 reserved, and the 100 that Lambda keeps."""
+    has(session, 120)
+    function = {"reserved_concurrency": 20, "account_concurrency": 120}
     assert list(before_deploy(session, with_function(**function), imports=False)) == []
 
 
