@@ -8,9 +8,8 @@ other.
 
 While the weights are loaded, the heap has huge pages and takes blocks of up to 32 MB
 (`embedder.core.huge_pages`). Later, a request that needs a few more kilobytes would get 2 MB, and
-small blocks would fill the holes that the large ones of lists leave, such as their bodies and
-answers: next to lists of a thousand texts the heap grew to 119 MB, of which 41 were free, and with
-blocks from 1 MB on outside of it to 68 MB, of which 7 were.
+small blocks would fill the holes that bodies and answers of lists leave. Next to lists of a
+thousand texts, 41 of the heap's 119 MB were free; with large blocks outside of it, 4 of 61 are.
 """
 
 import ctypes
