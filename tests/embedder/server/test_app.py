@@ -265,6 +265,9 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch):
         wait_until(lambda: send("slow").status_code == 429)
         assert "bytes of bodies of this caller" in send("slow").json()["error"]
         assert send("other").status_code == 200
+        headers = {**bearer("other"), "content-encoding": "gzip"}
+        inflated = server.post("/embed", gzip.compress(b" " * 200_000), headers=headers)
+        assert inflated.status_code == 429
         for connection in uploads:
             connection.close()
         server.wait_until("in_flight", 0)
