@@ -172,6 +172,7 @@ def test_a_request_may_come_to_the_queue_again(make_queue):
         for seed in (1, 2):
             (rows,) = queue.run_all([batch(seed)]).vectors
             np.testing.assert_array_equal(rows, HashSession().run(*batch(seed)))
+        assert ticket.texts == 2
         queue.cancel(ticket)
         with pytest.raises(ClientGoneError):
             queue.run_all([batch(3)])
