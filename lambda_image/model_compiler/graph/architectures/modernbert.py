@@ -17,6 +17,7 @@ from model_compiler.graph.bases.encoder import (
     Encoder,
     WindowedConfig,
     activate,
+    quick_activation,
     read_activation,
     rotary_tables_by_kind,
 )
@@ -195,7 +196,8 @@ class _Encoder(Encoder[ModernBertConfig]):
                 ("gate", "up"), np.split(stacked, 2), biases, strict=True
             )
         )
-        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
+        activation = quick_activation(self._builder, config.activation)
+        gated = self._builder.op.Mul(activate(self._builder, gate, activation), up)
         rows = self._quantized(gated, wide)
         return self._written(rows, f"{name}Wo", wide, bias=config.feed_forward_bias)
 

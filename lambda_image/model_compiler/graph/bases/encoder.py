@@ -218,6 +218,18 @@ def read_activation(config: ConfigFile, key: str) -> str:
     return name
 
 
+#: The activations that are close to GELU.
+GELU = frozenset({"gelu", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh"})
+
+
+def quick_activation(builder: GraphBuilder, name: str) -> str:
+    """Return the function for a layer: in int8 the GELU with a tangent in place of all.
+
+    It differs by up to 5e-4 and needs half the instructions.
+    """
+    return "gelu_fast" if builder.quantizes and name in GELU else name
+
+
 #: The operators that also add a bias, by those that do not.
 _WITH_BIAS = {"Gelu": "BiasGelu", "FastGelu": "FastGelu"}
 

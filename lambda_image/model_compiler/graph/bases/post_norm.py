@@ -15,10 +15,12 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.bases.encoder import (
+    GELU,
     ROTARY_BUFFERS,
     Architecture,
     Encoder,
     activate,
+    quick_activation,
     rotary_tables,
 )
 from model_compiler.graph.builder import GraphBuilder
@@ -134,11 +136,7 @@ class Normalized(NamedTuple):
     shift: Floats | None = None
 
 
-#: The activations that are close to GELU. In int8, the one with a tangent is taken for all: it
-#: differs by up to 5e-4 and needs half the instructions.
-GELU = frozenset({"gelu", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh"})
-FAST_GELU = "gelu_fast"
-#: A number below all that they return.
+#: A number below all that `GELU` returns.
 LOWEST_GELU = -0.17005
 
 
@@ -340,11 +338,9 @@ class PostNormEncoder(Encoder[Config]):
             both = builder.split(widened, [self._config.intermediate_size] * 2)
             gate, up = both[names.gate], both[1 - names.gate]
             return builder.op.Mul(activate(builder, gate, activation), up)
-        if builder.quantizes and activation in GELU:
-            activation = FAST_GELU
         name = f"{layer}{names.up[0]}.bias"
         added = "" if bias is None else builder.weight(name, bias)
-        return activate(builder, widened, activation, bias=added)
+        return activate(builder, widened, quick_activation(builder, activation), bias=added)
 
     def _folded(
         self, hidden: Normalized, weight: Floats, bias: Floats | None, *, outliers: int = 0
