@@ -194,7 +194,6 @@ class HeadAttention:
         self._builder = builder
         self._blocks = blocks
         self._heads = heads
-        self._scale = head_size**-0.5
         op, int64, width = builder.op, builder.int64, builder.int64(heads * head_size)
         tokens = op.Concat(blocks.batch, blocks.padded, axis=0)
         self._tokens_shape = op.Concat(tokens, width, axis=0)
@@ -206,7 +205,7 @@ class HeadAttention:
             shape=shape,
             column=op.Concat(tokens, int64(heads, 1), axis=0),
             key_bias=blocks.key_bias,
-            scale=self._scale,
+            scale=head_size**-0.5,
         )
         #: Attends to all tokens of a text.
         self.to_all = full.add
@@ -218,15 +217,8 @@ class HeadAttention:
             op.Reshape(op.Gather(tensor, blocks.keys, axis=1), self._stretches_shape)
             for tensor in (key, value)
         )
-        mixed = self._builder.microsoft.MultiHeadAttention(
-            op.Reshape(query, blocks.queries_shape),
-            *stretches,
-            "",
-            "",
-            blocks.bias,
-            num_heads=self._heads,
-            scale=self._scale,
-        )
+        queries = op.Reshape(query, blocks.queries_shape)
+        mixed = self._builder.attention(queries, *stretches, blocks.bias, heads=self._heads)
         return op.Reshape(mixed, self._tokens_shape)
 
 

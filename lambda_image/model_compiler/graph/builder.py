@@ -202,8 +202,9 @@ class GraphBuilder:
     def attention(self, query: str, key: str, value: str, mask: str, *, heads: int) -> str:
         """Attend, from and to float32 [batch, tokens, width] with heads side by side in `width`.
 
-        The mask, float32 [batch, 1, tokens, tokens], is added to the scores of queries and keys:
-        ONNX Runtime would convert one of truth values in each layer.
+        Scores are divided by the square root of a head's width. The mask, float32 [batch, 1,
+        queries, keys], is added to them: ONNX Runtime would convert one of truth values in each
+        layer.
         """
         self._opset = ATTENTION_OPSET
         sizes = {"q_num_heads": heads, "kv_num_heads": heads}
