@@ -5,6 +5,7 @@ The libraries are in the repository, so whoever builds an image or a zip needs n
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def build(folder: Path) -> None:
         compile_c = [str(python), "-m", "ziglang", "cc", "-target"]
         compile_c += [f"{processor}-linux-gnu.{_GLIBC}", *_OPTIONS, *_WARNINGS]
         with tempfile.TemporaryDirectory() as name:
+            # Nothing of an earlier build, and nothing left in the user's folder.
+            cache = {f"ZIG_{scope}_CACHE_DIR": name for scope in ("GLOBAL", "LOCAL")}
             objects: list[str] = []
             for source, *options in [
                 ("plain.c",),
@@ -57,17 +60,18 @@ def build(folder: Path) -> None:
             ]:
                 objects.append(f"{name}/{len(objects)}.o")
                 # A relative path: no path of this machine is in the library.
-                _run(*compile_c, *options, "-c", source, "-o", objects[-1])
+                _run(*compile_c, *options, "-c", source, "-o", objects[-1], variables=cache)
             library = str(folder.resolve() / library_name(processor))
-            _run(*compile_c, "-shared", "-s", "-Wl,-z,defs", *objects, "-lm", "-o", library)
+            link = ["-shared", "-s", "-Wl,-z,defs", *objects, "-lm", "-o", library]
+            _run(*compile_c, *link, variables=cache)
 
 
 def _pins() -> Path:
     return Path(__file__).with_name("linear_rows.txt")
 
 
-def _run(*command: str) -> None:
-    subprocess.run(command, cwd=SOURCES, check=True)  # noqa: S603 - the compiler of the pins
+def _run(*command: str, variables: dict[str, str]) -> None:
+    subprocess.run(command, cwd=SOURCES, env=os.environ | variables, check=True)  # noqa: S603 - the compiler of the pins
 
 
 if __name__ == "__main__":

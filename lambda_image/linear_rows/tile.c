@@ -24,6 +24,8 @@ enum { LANES = 16, DEPTH = 4 };
 typedef __m512 Floats;
 INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 INLINE Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+// The first n values of a vector, then zeros.
+INLINE Floats load_first(const float *p, size_t n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 // v times the value of row r, plus c; READ_ROWS first reads the values of the tile's rows.
 #define READ_ROWS(values)
 #define ROW_MUL_ADD(v, values, c) mul_add(v, all(values[r]), c)
@@ -41,6 +43,11 @@ enum { LANES = 4, DEPTH = 8 };
 typedef float32x4_t Floats;
 INLINE Floats larger(Floats a, Floats b) { return vmaxnmq_f32(a, b); }
 INLINE Floats smaller(Floats a, Floats b) { return vminnmq_f32(a, b); }
+INLINE Floats load_first(const float *p, size_t n) {
+  Floats v = {0};
+  UNROLL for (size_t i = 0; i < 3; i++) if (i < n) v[i] = p[i];
+  return v;
+}
 #define READ_ROWS(values) \
   Floats values##_of[2]; \
   values##_of[0] = load(values); \
@@ -51,11 +58,6 @@ enum { PANEL = VECTORS * LANES };
 typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Unsigned __attribute__((vector_size(4 * LANES)));
 INLINE Floats load(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
-INLINE Floats load_first(const float *p, size_t n) {
-  Floats v = {0};
-  memcpy(&v, p, n * sizeof *p);
-  return v;
-}
 INLINE Ints load_ints(const int32_t *p) { Ints v; memcpy(&v, p, sizeof v); return v; }
 INLINE void store(float *p, Floats v) { memcpy(p, &v, sizeof v); }
 INLINE Floats all(float v) { return (Floats){0} + v; }
@@ -172,9 +174,9 @@ INLINE float scale_of(const Layer *layer, const float *x) {
 // Stores 16 values of a row, of which `real` are in it, from value k on. Where a row is not finite, any values do.
 INLINE void quantize_16(const Layer *layer, const float *x, size_t real, float inverse, int8_t *to, size_t k, size_t step) {
   Floats v[16 / LANES];
-  float edge[16] = {0};
-  if (real < 16) x = memcpy(edge, x, real * sizeof *x);
-  UNROLL for (int i = 0; i < 16 / LANES; i++) v[i] = load(x + i * LANES) * inverse;
+  if (real >= 16) UNROLL for (size_t i = 0; i < 16; i += LANES) v[i / LANES] = load(x + i) * inverse;
+  else UNROLL for (size_t i = 0; i < 16; i += LANES)
+    v[i / LANES] = (i + LANES <= real ? load(x + i) : i < real ? load_first(x + i, real - i) : all(0)) * inverse;
   const size_t left = depth_of(layer) - k;
 #ifdef VNNI
   (void)step;
@@ -371,10 +373,11 @@ static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_
     for (size_t row = first_row; row < end_row;) {
       const size_t height = height_of(run->rows - row), left = run->rows - row;
 #ifdef VNNI  // A tile reads its share of the next panel ahead, where a panel fits in the first cache.
-      const size_t depth = depth_of(run->layer), rows = end_row - first_row;
-      const int8_t *next = run->packed->weights + (target.first + PANEL) * depth + PANEL * depth * (row - first_row) / rows / 64 * 64;
-      if (panel + 1 < end_panel && depth <= 512 && rows >= 32)
-        for (size_t i = 0; i < PANEL * depth * height / rows; i += 64) _mm_prefetch((const void *)(next + i), _MM_HINT_T0);
+      const size_t depth = depth_of(run->layer), rows = end_row - first_row, bytes = PANEL * depth;
+      if (target.first + PANEL < run->layer->columns && depth <= 512 && rows >= 32) {
+        const int8_t *next = run->packed->weights + bytes * (panel + 1) + bytes * (row - first_row) / rows / 64 * 64;
+        for (size_t i = 0; i < bytes * height / rows; i += 64) _mm_prefetch((const void *)(next + i), _MM_HINT_T0);
+      }
 #endif
       Tile *run_tile = height == 8 ? tile_8 : height == 4 ? tile_4 : tile_1;
       run_tile(run, &target, row, left < height ? left : height);

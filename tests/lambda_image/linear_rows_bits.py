@@ -46,11 +46,11 @@ class Case:
         self.layer.zero_point = random.choice([0, 0, 1, 16, 128, 254])
         self.layer.scaled, self.layer.activation = random.integers(0, 2), random.integers(0, 3)
         self.layer.product = product
-        self._arrays: list[Any] = [random.integers(-128, 128, (inner, columns)).astype(np.int8)]
-        self._arrays += [self._floats(random, rows, columns) / 99 for rows in (1, outliers, 1, 1)]
+        self.arrays: list[Any] = [random.integers(-128, 128, (inner, columns)).astype(np.int8)]
+        self.arrays += [self._floats(random, rows, columns) / 99 for rows in (1, outliers, 1, 1)]
         names = ["weights", "scale", "outlier_weights"]
         names += ["bias"] * bool(random.random() < 0.7) + ["gain"] * bool(gain)
-        for name, array in zip(names, self._arrays, strict=False):
+        for name, array in zip(names, self.arrays, strict=False):
             setattr(self.layer, name, array.ctypes.data)
 
     @staticmethod
@@ -89,6 +89,12 @@ def compare(path: str, kernel: str, seeds: range) -> list[int] | None:
         if expected is None or expected.tobytes() != found.tobytes():
             different.append(seed)
     return different
+
+
+def has_kernel(path: str, kernels: list[str]) -> bool:
+    """Return whether the processor has one of the kernels."""
+    library = ctypes.CDLL(path)
+    return any(Case(0).run(library, kernel) is not None for kernel in kernels)
 
 
 if __name__ == "__main__":
