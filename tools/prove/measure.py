@@ -19,6 +19,7 @@ from botocore.session import Session
 
 from embedder.core.s3_vectors import SPACE_TAG
 from embedding_client import invocation_event
+from operations.deployed import status_and_outputs
 from operations.vector_store import find_store
 from stacks.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name
@@ -49,9 +50,7 @@ Measured = dict[str, Any]
 
 def find_endpoint(session: Session, environment: EnvironmentSettings) -> "Endpoint":
     """Return the deployed endpoint, from the outputs of its stack."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    (stack,) = client.describe_stacks(StackName=endpoint_stack_name(environment.name))["Stacks"]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    _, outputs = status_and_outputs(session, environment, endpoint_stack_name(environment.name))
     return Endpoint(session, environment, url=outputs["Url"], alias=outputs["AliasArn"])
 
 

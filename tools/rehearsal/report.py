@@ -1,7 +1,5 @@
 """The report of a rehearsal: steps, the checks of each, and at the end those that do not hold."""
 
-import argparse
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,28 +55,11 @@ class Report:
         return 1 if self.broken else 0
 
 
-def run(
-    prog: str, description: str | None, rehearse: Callable[..., None], *, several: bool = False
-) -> int:
-    """Read the command line, rehearse, and return the exit status: 0 if no check fails.
-
-    `rehearse` gets the report, the repository, one or `several` names of environments, and
-    `require_containers`.
-    """
-    parser = argparse.ArgumentParser(prog=prog, description=description)
-    count = "*" if several else "?"
-    parser.add_argument("environment", nargs=count, default="dev", help="default: dev")
-    parser.add_argument(
-        "--require-containers",
-        action="store_true",
-        default=bool(os.environ.get("CI")),
-        help="fail if containers cannot run; the default if CI is set",
-    )
-    options = parser.parse_args()
-    names = options.environment if isinstance(options.environment, list) else [options.environment]
+def run(rehearse: Callable[[Report, Path], None]) -> int:
+    """Rehearse with a report and the repository; return 0 if no check fails, else 1."""
     report = Report()
     try:
-        rehearse(report, _ROOT, *names, require_containers=options.require_containers)
+        rehearse(report, _ROOT)
     except StoppedError:
         report.notes.append("The rehearsal stopped there: what follows needs the broken check.")
     return report.end()

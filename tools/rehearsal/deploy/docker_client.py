@@ -1,20 +1,16 @@
-"""The program that the CDK CLI runs as `docker`: the real client, with the emulator's registry.
+"""The program that the CDK CLI runs as `docker`, for the emulator's registry.
 
-It records its arguments, replaces ECR's address by that of the local registry, and runs the real
-client. Without containers it builds nothing and pushes an empty image under the same tag, so that
-the deploy can continue.
+It records its arguments, builds nothing, and pushes an empty image under the same tag and with the
+same labels: `scripts/test-image` builds the images with the same command.
 """
 
 import hashlib
 import itertools
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.rehearsal.deploy.emulator import Emulator
@@ -23,25 +19,10 @@ _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 
 
-def write_client(
-    folder: Path,
-    aws: Emulator,
-    *,
-    docker: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
-) -> Path:
-    """Write the program for `CDK_DOCKER` into a new folder.
-
-    `docker` is the real client and its extra options for a build, with the variables that select
-    its daemon; it is empty without containers.
-    """
+def write_client(folder: Path, aws: Emulator) -> Path:
+    """Write the program for `CDK_DOCKER` into a folder, which may be new."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "registry": aws.registry,
-        "local": f"localhost:{aws.port}",
-        "docker": list(docker),
-        "variables": dict(variables or {}),
-    }
+    settings = {"registry": aws.registry, "local": f"localhost:{aws.port}"}
     (folder / "docker.json").write_text(json.dumps(settings))
     client = folder / "docker"
     command = shlex.join([sys.executable, "-m", __name__, str(folder)])
@@ -58,7 +39,10 @@ def recorded_calls(client: Path) -> list[list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command with the CLI's arguments, after the folder of the settings."""
+    """Remember the labels of images by their names, and push empty images with them.
+
+    The arguments are those of the CLI, after the folder of the settings.
+    """
     folder, (action, *options) = Path(arguments[0]), arguments[1:]
     settings = json.loads((folder / "docker.json").read_text())
     with (folder / "docker.jsonl").open("a") as record:
@@ -68,26 +52,18 @@ def main(arguments: list[str]) -> int:
         sys.stdin.read()
         return 0
     words = [word.replace(settings["registry"], settings["local"]) for word in options]
-    if not settings["docker"]:
-        return _without_containers(folder / "built.json", action, words)
-    client, *extra = settings["docker"]
-    command = [client, action, *(extra if action == "build" else []), *words]
-    return subprocess.run(command, env=os.environ | settings["variables"], check=False).returncode
-
-
-def _without_containers(built: Path, command: str, words: list[str]) -> int:
-    """Remember the labels of the images by their names, and push an empty image with them."""
-    names: dict[str, dict[str, str]] = json.loads(built.read_text()) if built.is_file() else {}
-    match command:
+    built = folder / "built.json"
+    labels: dict[str, dict[str, str]] = json.loads(built.read_text()) if built.is_file() else {}
+    match action:
         case "build":
-            names[words[words.index("--tag") + 1]] = _labels(words)
+            labels[words[words.index("--tag") + 1]] = _labels(words)
         case "inspect":
-            return 0 if words[-1] in names else 1
+            return 0 if words[-1] in labels else 1
         case "tag":
-            names[words[-1]] = names[words[0]]
+            labels[words[-1]] = labels[words[0]]
         case "push":
-            push_empty(words[-1], labels=names.get(words[-1], {}))
-    built.write_text(json.dumps(names))
+            push_empty(words[-1], labels=labels.get(words[-1], {}))
+    built.write_text(json.dumps(labels))
     return 0
 
 

@@ -50,7 +50,7 @@ _FAULTY = "a text that the next release cannot embed"
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """Runs the scenarios. Docker's client pushes empty images; the parts are settings by table."""
+    """Runs the scenarios. The parts are settings by table."""
 
     cdk: Cdk
     functions: DeployedFunctions

@@ -1,6 +1,8 @@
 """Build an environment's images and its zip, inspect and run them, and compare their vectors."""
 
+import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -34,6 +36,20 @@ from zip_builder.tree import LIMIT_BYTES
 
 #: The most that packages and code of a zip may take, unpacked. Synth counts with 78 MB.
 _MOST_BYTES_OF_ZIP = 83_000_000
+
+
+def main() -> int:
+    """Verify the environment of the command line; return 0 if all checks hold, else 1."""
+    parser = argparse.ArgumentParser(prog="scripts/test-image", description=__doc__)
+    parser.add_argument("environment", nargs="?", default="dev", help="default: dev")
+    parser.add_argument(
+        "--require-containers",
+        action="store_true",
+        default=bool(os.environ.get("CI")),
+        help="fail if containers cannot run; the default if CI is set",
+    )
+    options = parser.parse_args()
+    return run(lambda report, root: verify(report, root, **vars(options)))
 
 
 def verify(report: Report, root: Path, environment: str, *, require_containers: bool) -> None:
@@ -132,4 +148,4 @@ def _check_zip(tested: Tested, model: ModelSettings) -> None:
 
 
 if __name__ == "__main__":
-    exit_with(lambda: run("scripts/test-image", __doc__, verify))
+    exit_with(main)
