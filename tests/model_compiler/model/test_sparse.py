@@ -141,6 +141,8 @@ def test_the_logits_of_a_run_are_bounded():
     """A batch of 64 MB of logits or less is one run; of a longer text, each is a run."""
 
     class Recorder:
+        graph_file = "model.onnx"
+
         def __init__(self) -> None:
             self.shapes: list[tuple[int, ...]] = []
 
