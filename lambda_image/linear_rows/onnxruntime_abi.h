@@ -45,7 +45,6 @@ ORT_FUNCTION(KernelInfoGetAttributeArray_int64, 163, OrtStatus *, const OrtKerne
 ORT_FUNCTION(KernelInfo_GetInputCount, 230, OrtStatus *, const OrtKernelInfo *, size_t *count)
 ORT_FUNCTION(KernelInfo_GetOutputCount, 231, OrtStatus *, const OrtKernelInfo *, size_t *count)
 ORT_FUNCTION(KernelInfo_GetInputName, 232, OrtStatus *, const OrtKernelInfo *, size_t index, char *name, size_t *size)
-ORT_FUNCTION(KernelInfo_GetOutputName, 233, OrtStatus *, const OrtKernelInfo *, size_t index, char *name, size_t *size)
 ORT_FUNCTION(KernelInfoGetConstantInput_tensor, 249, OrtStatus *, const OrtKernelInfo *, size_t index, int *is_constant,
              const OrtValue **)
 ORT_FUNCTION(KernelContext_ParallelFor, 274, OrtStatus *, const OrtKernelContext *, void (*task)(void *, size_t), size_t total,

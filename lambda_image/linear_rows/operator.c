@@ -21,7 +21,7 @@ enum { INPUT, WEIGHTS, SCALE, OUTLIERS, BIAS, RESIDUAL, GAIN, INPUTS };
 enum {
   MOST_RANK = 8,
   BLOCK = 128,                 // rows of a task: with a panel they fit in a core's caches
-  TASK_PRODUCTS = 1 << 18,     // a task has at least so many: some 10 µs, as a thread that wakes up takes
+  TASK_PRODUCTS = 1 << 21,     // a task has about so many or more: some 10 µs, as a thread takes to wake up
   QUANTIZE_ALONE = 1 << 17,    // fewer values are quantized before other threads would wake up
 };
 static const char *const input_names[INPUTS] = {"INPUT", "WEIGHTS", "SCALE", "OUTLIERS", "BIAS", "RESIDUAL", "GAIN"};
@@ -169,26 +169,38 @@ static OrtStatus *refused(OrtApi api, int code, const char *format, ...) {
   return ORT(api, CreateStatus)(code, message);
 }
 
-// Reads a constant of `rank` dimensions; null if the node has none.
-static OrtStatus *constant(OrtApi api, const OrtKernelInfo *info, size_t input, size_t rank, void *data, int64_t *dimensions) {
-  size_t count, name_size = 0, found_rank;
-  int is_constant = 0;
-  const OrtValue *value = NULL;
+// Reads the data and the shape of a tensor whose rank must be within [least, most].
+static OrtStatus *read_tensor(OrtApi api, const OrtValue *value, size_t input, size_t least, size_t most, void *data, size_t *rank,
+                              int64_t *dimensions) {
   OrtShape *shape;
-  *(void **)data = NULL;
-  TRY(ORT(api, KernelInfo_GetInputCount)(info, &count));
-  if (input < count) TRY(ORT(api, KernelInfo_GetInputName)(info, input, NULL, &name_size));
-  if (name_size <= 1) return NULL;  // an empty name, and its end
-  TRY(ORT(api, KernelInfoGetConstantInput_tensor)(info, input, &is_constant, &value));
-  if (!is_constant || !value) return refused(api, ORT_INVALID_GRAPH, "%s must be a constant", input_names[input]);
   TRY(ORT(api, GetTensorMutableData)(value, data));
   TRY(ORT(api, GetTensorTypeAndShape)(value, &shape));
-  OrtStatus *status = ORT(api, GetDimensionsCount)(shape, &found_rank);
-  if (!status && found_rank != rank)
-    status = refused(api, ORT_INVALID_GRAPH, "%s must have rank %zu; found: %zu", input_names[input], rank, found_rank);
-  if (!status) status = ORT(api, GetDimensions)(shape, dimensions, rank);
+  OrtStatus *status = ORT(api, GetDimensionsCount)(shape, rank);
+  if (!status && (*rank < least || *rank > most))
+    status = refused(api, ORT_INVALID_ARGUMENT, "%s must have a rank of %zu to %zu; found: %zu", input_names[input], least, most, *rank);
+  if (!status) status = ORT(api, GetDimensions)(shape, dimensions, *rank);
   ORT(api, ReleaseTensorTypeAndShapeInfo)(shape);
   return status;
+}
+
+static OrtStatus *find_input(OrtApi api, const OrtKernelInfo *info, size_t input, int *is_present) {
+  size_t count, name_size = 0;
+  TRY(ORT(api, KernelInfo_GetInputCount)(info, &count));
+  if (input < count) TRY(ORT(api, KernelInfo_GetInputName)(info, input, NULL, &name_size));
+  *is_present = name_size > 1;  // not an empty name and its end
+  return NULL;
+}
+
+// Reads a constant of `rank` dimensions; null if the node has none.
+static OrtStatus *constant(OrtApi api, const OrtKernelInfo *info, size_t input, size_t rank, void *data, int64_t *dimensions) {
+  int is_present, is_constant = 0;
+  const OrtValue *value = NULL;
+  *(void **)data = NULL;
+  TRY(find_input(api, info, input, &is_present));
+  if (!is_present) return NULL;
+  TRY(ORT(api, KernelInfoGetConstantInput_tensor)(info, input, &is_constant, &value));
+  if (!is_constant || !value) return refused(api, ORT_INVALID_GRAPH, "%s must be a constant", input_names[input]);
+  return read_tensor(api, value, input, rank, rank, data, &rank, dimensions);
 }
 
 static OrtStatus *constant_row(OrtApi api, const OrtKernelInfo *info, size_t input, size_t columns, const float **data) {
@@ -212,7 +224,7 @@ static OrtStatus *whole_number(OrtApi api, const OrtKernelInfo *info, const char
 
 static OrtStatus *read_widths(OrtApi api, const OrtKernelInfo *info, Layer *layer) {
   int64_t widths[OUTPUTS] = {(int64_t)layer->columns}, sum = 0;
-  size_t count = OUTPUTS, outputs, name_size;
+  size_t count = OUTPUTS, outputs;
   // With too small an array this fails, and sets the count.
   OrtStatus *absent = ORT(api, KernelInfoGetAttributeArray_int64)(info, "widths", widths, &count);
   if (absent) {
@@ -227,8 +239,6 @@ static OrtStatus *read_widths(OrtApi api, const OrtKernelInfo *info, Layer *laye
   for (size_t o = 0; o < count; sum += widths[o++]) {
     if (widths[o] < WIDTH_STEP || widths[o] % WIDTH_STEP || widths[o] > (int64_t)layer->columns)
       return refused(api, ORT_INVALID_GRAPH, "each of widths must be a multiple of %d; found: %lld", WIDTH_STEP, (long long)widths[o]);
-    TRY(ORT(api, KernelInfo_GetOutputName)(info, o, NULL, &name_size));
-    if (name_size <= 1) return refused(api, ORT_INVALID_GRAPH, "output %zu must have a name", o);
     layer->width[o] = (size_t)widths[o];
   }
   if (sum == (int64_t)layer->columns) return NULL;
@@ -239,7 +249,6 @@ static OrtStatus *read_widths(OrtApi api, const OrtKernelInfo *info, Layer *laye
 static OrtStatus *read_layer(OrtApi api, const OrtKernelInfo *info, Node *node) {
   Layer *layer = &node->layer;
   int64_t shape[2] = {0};
-  size_t inputs, name_size = 0;
   TRY(constant(api, info, WEIGHTS, 2, &layer->weights, shape));
   if (shape[0] < 1 || shape[0] > LARGEST_INNER || shape[1] < 1)
     return refused(api, ORT_INVALID_GRAPH, "WEIGHTS must have 1 to %d rows, and columns; found: %lld, %lld", LARGEST_INNER,
@@ -267,9 +276,7 @@ static OrtStatus *read_layer(OrtApi api, const OrtKernelInfo *info, Node *node) 
   // The reciprocal must be a number, too.
   if (!(layer->least_scale >= 1e-37f && layer->least_scale <= 1e37f))
     return refused(api, ORT_INVALID_GRAPH, "least must be within 1e-37 and 1e37; found: %g", (double)layer->least_scale);
-  TRY(ORT(api, KernelInfo_GetInputCount)(info, &inputs));
-  if (inputs > RESIDUAL) TRY(ORT(api, KernelInfo_GetInputName)(info, RESIDUAL, NULL, &name_size));
-  node->has_residual = name_size > 1;
+  TRY(find_input(api, info, RESIDUAL, &node->has_residual));
   if (node->has_residual ? layer->product && layer->gain : layer->product || layer->gain)
     return refused(api, ORT_INVALID_GRAPH, "product and GAIN each need RESIDUAL, and exclude each other");
   return NULL;
@@ -317,25 +324,16 @@ static OrtStatus *create(const OrtCustomOp *op, OrtApi api, const OrtKernelInfo 
 
 // --- A node's run
 
-// The data of an input, of `rank` dimensions; the last must be `columns`.
-static OrtStatus *computed(const Node *node, OrtKernelContext *context, size_t input, size_t columns, void *data, size_t *rank,
+// Reads an input whose last dimension must be `columns`.
+static OrtStatus *computed(OrtApi api, OrtKernelContext *context, size_t input, size_t columns, void *data, size_t *rank,
                            int64_t *dimensions) {
-  OrtApi api = node->api;
   const OrtValue *value = NULL;
-  OrtShape *shape;
   TRY(ORT(api, KernelContext_GetInput)(context, input, &value));
   if (!value) return refused(api, ORT_INVALID_ARGUMENT, "%s is absent", input_names[input]);
-  TRY(ORT(api, GetTensorMutableData)(value, data));
-  TRY(ORT(api, GetTensorTypeAndShape)(value, &shape));
-  OrtStatus *status = ORT(api, GetDimensionsCount)(shape, rank);
-  if (!status && (*rank < 1 || *rank > MOST_RANK))
-    status = refused(api, ORT_INVALID_ARGUMENT, "%s must have rank 1 to %d; found: %zu", input_names[input], MOST_RANK, *rank);
-  if (!status) status = ORT(api, GetDimensions)(shape, dimensions, *rank);
-  ORT(api, ReleaseTensorTypeAndShapeInfo)(shape);
-  if (!status && (size_t)dimensions[*rank - 1] != columns)
-    status = refused(api, ORT_INVALID_ARGUMENT, "%s must have %zu columns; found: %lld", input_names[input], columns,
-                     (long long)dimensions[*rank - 1]);
-  return status;
+  TRY(read_tensor(api, value, input, 1, MOST_RANK, data, rank, dimensions));
+  if ((size_t)dimensions[*rank - 1] == columns) return NULL;
+  return refused(api, ORT_INVALID_ARGUMENT, "%s must have %zu columns; found: %lld", input_names[input], columns,
+                 (long long)dimensions[*rank - 1]);
 }
 
 static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
@@ -345,10 +343,10 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
   Run run = {.layer = layer, .packed = &node->packed, .rows = 1};
   int64_t shape[MOST_RANK], other[MOST_RANK];
   size_t rank, other_rank;
-  TRY(computed(node, context, INPUT, layer->inner + layer->outliers, &run.input, &rank, shape));
+  TRY(computed(api, context, INPUT, layer->inner + layer->outliers, &run.input, &rank, shape));
   for (size_t i = 0; i + 1 < rank; i++) run.rows *= (size_t)shape[i];
   if (node->has_residual) {
-    TRY(computed(node, context, RESIDUAL, layer->columns, &run.residual, &other_rank, other));
+    TRY(computed(api, context, RESIDUAL, layer->columns, &run.residual, &other_rank, other));
     if (rank != other_rank || memcmp(shape, other, (rank - 1) * sizeof *shape))
       return refused(api, ORT_INVALID_ARGUMENT, "RESIDUAL must have the rows of INPUT");
   }
@@ -356,6 +354,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
     OrtValue *output = NULL;
     shape[rank - 1] = (int64_t)layer->width[o];
     TRY(ORT(api, KernelContext_GetOutput)(context, o, shape, rank, &output));
+    if (!output) return refused(api, ORT_INVALID_ARGUMENT, "output %zu must have a name", o);
     TRY(ORT(api, GetTensorMutableData)(output, &run.outputs[o]));
   }
   OrtStatus *status = NULL;

@@ -151,8 +151,8 @@ def _ones(*shape: int, dtype: Any = np.float32) -> Any:
     ("change", "message"),
     [
         ({"constants": {"SCALE": _ones(1)}}, "SCALE must have 96 columns, as WEIGHTS; found: 1"),
-        ({"constants": {"BIAS": _ones(1, 1)}}, "BIAS must have rank 1; found: 2"),
-        ({"constants": {"WEIGHTS": _ones(1, dtype=np.int8)}}, "WEIGHTS must have rank 2; found: 1"),
+        ({"constants": {"BIAS": _ones(1, 1)}}, "BIAS must have a rank of 1 to 1; found: 2"),
+        ({"constants": {"WEIGHTS": _ones(1, dtype=np.int8)}}, "WEIGHTS must have a rank of 2 to 2; found: 1"),
         (
             {"constants": {"WEIGHTS": _ones(1, 1, dtype=np.uint8)}},
             "Type 'tensor(uint8)' of input parameter (W",
@@ -191,7 +191,7 @@ def test_a_node_that_cannot_run_is_refused_when_a_session_starts(change, message
         ({"RESIDUAL": (5, 1)}, "RESIDUAL must have 96 columns; found: 1"),
         ({"RESIDUAL": (1, 96)}, "RESIDUAL must have the rows of INPUT"),
         ({"RESIDUAL": (1, 5, 96)}, "RESIDUAL must have the rows of INPUT"),
-        ({"INPUT": (1,) * 8 + (104,)}, "INPUT must have rank 1 to 8; found: 9"),
+        ({"INPUT": (1,) * 8 + (104,)}, "INPUT must have a rank of 1 to 8; found: 9"),
     ],
 )
 def test_a_run_with_a_wrong_shape_is_refused(shapes, message):
