@@ -76,7 +76,7 @@ assert back_heap_with_huge_pages(8 << 20)
 assert keep_heap_small()
 library = ctypes.CDLL(None)
 library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-blocks = [library.malloc(size) for size in (16 << 20, 64 << 10)]
+blocks = [library.malloc(size) for size in (16 << 20, 1 << 20)]
 heap = [line.split()[0].split("-") for line in open("/proc/self/maps") if "[heap]" in line]
 print(*(int(heap[0][0], 16) <= block < int(heap[-1][1], 16) for block in blocks))
 print(open("/proc/self/smaps").read())
