@@ -19,8 +19,8 @@ from pathlib import Path
 #: Options in glibc's malloc.h.
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 #: Bytes of a block for which the heap does not grow: the system gets it back when it is freed.
-#: Answers to lists are larger. What an operator needs for a run, at most 1 MB, is smaller: 0.4 MB of
-#: new pages take 0.15 ms, and of the heap 0.002.
+#: Answers to lists are larger. What an operator needs for a run, at most 1 MB, is smaller: 0.4 MB
+#: of new pages take 0.15 ms, and of the heap 0.002.
 _LARGE_BLOCK = 2 << 20
 #: The option in Linux's prctl.h: no more huge pages for this process.
 _PR_SET_THP_DISABLE = 41
