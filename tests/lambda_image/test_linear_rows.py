@@ -152,7 +152,10 @@ def _ones(*shape: int, dtype: Any = np.float32) -> Any:
     [
         ({"constants": {"SCALE": _ones(1)}}, "SCALE must have 96 columns, as WEIGHTS; found: 1"),
         ({"constants": {"BIAS": _ones(1, 1)}}, "BIAS must have a rank of 1 to 1; found: 2"),
-        ({"constants": {"WEIGHTS": _ones(1, dtype=np.int8)}}, "WEIGHTS must have a rank of 2 to 2; found: 1"),
+        (
+            {"constants": {"WEIGHTS": _ones(1, dtype=np.int8)}},
+            "WEIGHTS have a rank of 2 to 2; found: 1",
+        ),
         (
             {"constants": {"WEIGHTS": _ones(1, 1, dtype=np.uint8)}},
             "Type 'tensor(uint8)' of input parameter (W",
