@@ -213,12 +213,12 @@ class HeadAttention:
     def within_window(self, query: str, key: str, value: str) -> str:
         """Attend to the tokens within the window; the blocks are separate texts."""
         op, blocks = self._builder.op, self._blocks
-        stretches = (
+        keys, values = (
             op.Reshape(op.Gather(tensor, blocks.keys, axis=1), self._stretches_shape)
             for tensor in (key, value)
         )
         queries = op.Reshape(query, blocks.queries_shape)
-        mixed = self._builder.attention(queries, *stretches, blocks.bias, heads=self._heads)
+        mixed = self._builder.attention(queries, keys, values, blocks.bias, heads=self._heads)
         return op.Reshape(mixed, self._tokens_shape)
 
 
