@@ -154,7 +154,7 @@ def _ones(*shape: int, dtype: Any = np.float32) -> Any:
         ({"constants": {"BIAS": _ones(1, 1)}}, "BIAS must have a rank of 1 to 1; found: 2"),
         (
             {"constants": {"WEIGHTS": _ones(1, dtype=np.int8)}},
-            "WEIGHTS have a rank of 2 to 2; found: 1",
+            "WEIGHTS must have a rank of 2 to 2;",
         ),
         (
             {"constants": {"WEIGHTS": _ones(1, 1, dtype=np.uint8)}},
