@@ -53,6 +53,8 @@ def recipe(tmp_path) -> Path:
         "model_compiler/__main__.py": COMPILER,
         "embedder/__init__.py": "",
         "embedder/aws_lambda/handler.py": "def handler(event, context):\n    return event\n",
+        "embedder/core/operator.aarch64.so": "",
+        "embedder/core/operator.x86_64.so": "",
         "embedder/server/__init__.py": "",
         "jobs/__init__.py": "",
         "jobs/embed/__init__.py": "",
