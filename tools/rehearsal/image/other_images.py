@@ -37,6 +37,7 @@ from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tools.rehearsal.image.asset import image_assets
 from tools.rehearsal.image.target import (
+    CLIENT,
     EMBEDDER,
     TEXTS,
     Target,
@@ -54,30 +55,8 @@ _KEYS_FILE = "/keys"
 #: Answers are checked for correctness, not for speed: an emulated processor is slow, so that the
 #: limits of a request and of the end are those of a day.
 _PATIENT = {f"{PREFIX}{name}": "86400" for name in ("TIMEOUT", "DRAIN")}
-# These run in the container: the standard library only. There is no timeout, as for Lambda's
-# emulator; the container of a server that does not start is gone, and its clients with it.
-_CLIENT = """
-import http.client, json, os, signal, sys, time
-def connection():
-    while True:
-        made = http.client.HTTPConnection("127.0.0.1", 8080)
-        try:
-            made.connect()
-            return made
-        except ConnectionRefusedError:
-            time.sleep(0.2)
-def send(asked):
-    made = connection()
-    made.request(asked["method"], asked["path"], asked["body"], asked["headers"])
-    answer = made.getresponse()
-    return {"statusCode": answer.status, "body": answer.read().decode()}
-"""
-_ASK = f"""{_CLIENT}
-for line in sys.stdin:
-    print(json.dumps(send(json.loads(line))), flush=True)
-"""
 #: Sends the first byte of a body, ends the server, and sends the rest when it drains.
-_END = f"""{_CLIENT}
+_END = f"""{CLIENT}
 asked = json.loads(sys.stdin.readline())
 body = asked["body"].encode()
 made = connection()
@@ -148,8 +127,8 @@ def _check_server(tested: Tested, command: tuple[str, ...], variables: Mapping[s
             variables={**variables, **_PATIENT}, mounts={keys: _KEYS_FILE}, command=command
         ) as container,
     ):
-        ready, keyless, refused, *answers = container.ask(_ASK, requests)
-        (ended,) = container.ask(_END, [_request(**embed, text=TEXTS[0])])
+        ready, keyless, refused, *answers = container.ask(requests)
+        (ended,) = container.ask([_request(**embed, text=TEXTS[0])], _END)
         status = tested.docker.run("wait", container.name).strip()
         log = container.logs()
     first_statuses = [answer["statusCode"] for answer in (ready, keyless, refused)]

@@ -45,26 +45,34 @@ TEXTS = (
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 
-# Runs inside the container, without a network: the standard library only. It has no timeout,
-# because a start on an emulated processor takes minutes: the emulator ends what takes too long.
-_POST = """
-import json, sys, time, urllib.request
-URL = "http://127.0.0.1:8080/2015-03-31/functions/function/invocations"
-for line in sys.stdin:
-    for attempt in range(3000):
+#: Sends a request inside the container, without a network: the standard library only. There is no
+#: timeout, because a start on an emulated processor takes minutes; the container of a program that
+#: does not start is gone, and its clients with it.
+CLIENT = """
+import http.client, json, os, signal, sys, time
+def connection():
+    while True:
+        made = http.client.HTTPConnection("127.0.0.1", 8080)
         try:
-            with urllib.request.urlopen(URL, line.encode()) as answer:
-                print(json.dumps(json.load(answer)), flush=True)
-            break
+            made.connect()
+            return made
         except ConnectionRefusedError:
             time.sleep(0.2)
-        except urllib.error.URLError as error:
-            if not isinstance(error.reason, ConnectionRefusedError):
-                raise
-            time.sleep(0.2)
-    else:
-        sys.exit("the emulator does not answer")
+def send(asked):
+    made = connection()
+    made.request(asked["method"], asked["path"], asked["body"], asked["headers"])
+    answer = made.getresponse()
+    return {"statusCode": answer.status, "body": answer.read().decode()}
 """
+_ASK = f"""{CLIENT}
+for line in sys.stdin:
+    print(json.dumps(send(json.loads(line))), flush=True)
+"""
+_INVOCATION = {
+    "method": "POST",
+    "path": "/2015-03-31/functions/function/invocations",
+    "headers": {},
+}
 # Runs on this machine, with its own libraries. The handler logs to the standard output, as Lambda
 # expects; its answers are kept apart.
 _HERE = """
@@ -86,10 +94,14 @@ class Container:
 
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Send events to the handler in Lambda's emulator one by one, and return its answers."""
-        return self.ask(_POST, events)
+        answers = self.ask([{**_INVOCATION, "body": json.dumps(event)} for event in events])
+        return [json.loads(answer["body"]) for answer in answers]
 
-    def ask(self, program: str, asked: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run a Python program inside; its input and its output have a JSON value on each line."""
+    def ask(self, asked: Sequence[Mapping[str, Any]], program: str = _ASK) -> list[Any]:
+        """Send requests, or run another Python program inside.
+
+        Its input and its output have a JSON value on each line.
+        """
         command = ["exec", "--interactive", self.name, "python", "-c", program]
         try:
             answers = self.docker.run(*command, stdin=_lines(asked))
