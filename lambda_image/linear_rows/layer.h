@@ -25,7 +25,7 @@ typedef struct Layer {
   const float *bias, *gain;         // [columns], or null: zeros, ones
   size_t output_count, width[OUTPUTS];
   float least_scale;                // of a row
-  int32_t zero_point;               // 0: q is within ±127, by the largest magnitude; z: within [-z, 255 - z], by the largest value
+  int32_t zero_point;               // 0: q within ±127, by the largest magnitude; z: within [-z, 255 - z], by the largest value
   int32_t scaled;                   // 0: row_scale counts as 1; a normalization that follows cancels it
   int32_t activation;               // 0: none, 1: GELU by tanh, 2: SiLU
   int32_t product;                  // 1: the residual is a factor of the activation's result, in place of an addend before
@@ -76,7 +76,8 @@ static inline float linear_of(const Layer *layer) {
 static inline float cubic_of(const Layer *layer) { return layer->activation == 1 ? -0.1029432397f : 0; }  // · 0.044715
 
 #define LARGEST_EXPONENT 126.0f
-// 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial fitted by least squares, reweighted until its largest error was least.
+// 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial by least squares, with weights for the least
+// largest error.
 #define EXP2_1 0.6931469776f
 #define EXP2_2 0.2402224208f
 #define EXP2_3 0.0555073374f

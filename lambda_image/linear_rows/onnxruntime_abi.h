@@ -1,10 +1,10 @@
-// What the operator uses of ONNX Runtime's C interface, of version 20 and later. OrtApi is a table of functions that is only
-// appended to, so a function keeps its index: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
+// What the operator uses of ONNX Runtime's C interface, of version 20 and later. OrtApi is a table of functions that is
+// only appended to, so a function keeps its index: https://onnxruntime.ai/docs/api/c/struct_ort_api.html
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ORT_VERSION = 20, ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_INVALID_GRAPH = 10 };
+enum { ORT_VERSION = 20, ORT_INVALID_ARGUMENT = 2 };
 enum { ORT_FLOAT = 1, ORT_INT8 = 3 };           // ONNXTensorElementDataType
 enum { ORT_REQUIRED, ORT_OPTIONAL };            // OrtCustomOpInputOutputCharacteristic
 
@@ -36,19 +36,20 @@ ORT_FUNCTION(GetTensorTypeAndShape, 65, OrtStatus *, const OrtValue *, OrtShape 
 ORT_FUNCTION(KernelInfoGetAttribute_float, 85, OrtStatus *, const OrtKernelInfo *, const char *name, float *)
 ORT_FUNCTION(KernelInfoGetAttribute_int64, 86, OrtStatus *, const OrtKernelInfo *, const char *name, int64_t *)
 ORT_FUNCTION(KernelContext_GetInput, 90, OrtStatus *, const OrtKernelContext *, size_t index, const OrtValue **)
-ORT_FUNCTION(KernelContext_GetOutput, 91, OrtStatus *, OrtKernelContext *, size_t index, const int64_t *dimensions, size_t rank,
-             OrtValue **)
+ORT_FUNCTION(KernelContext_GetOutput, 91, OrtStatus *, OrtKernelContext *, size_t index, const int64_t *dimensions,
+             size_t rank, OrtValue **)
 ORT_FUNCTION(ReleaseStatus, 93, void, OrtStatus *)
 ORT_FUNCTION(ReleaseTensorTypeAndShapeInfo, 99, void, OrtShape *)
 ORT_FUNCTION(ReleaseCustomOpDomain, 101, void, OrtCustomOpDomain *)
-ORT_FUNCTION(KernelInfoGetAttributeArray_int64, 163, OrtStatus *, const OrtKernelInfo *, const char *name, int64_t *, size_t *size)
+ORT_FUNCTION(KernelInfoGetAttributeArray_int64, 163, OrtStatus *, const OrtKernelInfo *, const char *name, int64_t *,
+             size_t *size)
 ORT_FUNCTION(KernelInfo_GetInputCount, 230, OrtStatus *, const OrtKernelInfo *, size_t *count)
 ORT_FUNCTION(KernelInfo_GetOutputCount, 231, OrtStatus *, const OrtKernelInfo *, size_t *count)
 ORT_FUNCTION(KernelInfo_GetInputName, 232, OrtStatus *, const OrtKernelInfo *, size_t index, char *name, size_t *size)
 ORT_FUNCTION(KernelInfoGetConstantInput_tensor, 249, OrtStatus *, const OrtKernelInfo *, size_t index, int *is_constant,
              const OrtValue **)
-ORT_FUNCTION(KernelContext_ParallelFor, 274, OrtStatus *, const OrtKernelContext *, void (*task)(void *, size_t), size_t total,
-             size_t batches, void *data)
+ORT_FUNCTION(KernelContext_ParallelFor, 274, OrtStatus *, const OrtKernelContext *, void (*task)(void *, size_t),
+             size_t total, size_t batches, void *data)
 
 typedef struct OrtCustomOp {
   size_t version;  // of 32 bits, then padding

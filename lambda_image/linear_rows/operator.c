@@ -118,7 +118,8 @@ static void multiply_task(void *data, size_t task) {
 }
 
 // Runs tasks on the session's threads; without a context, on this one.
-static OrtStatus *for_each(OrtApi api, const OrtKernelContext *context, void (*task)(void *, size_t), size_t count, Tasks *tasks) {
+static OrtStatus *for_each(OrtApi api, const OrtKernelContext *context, void (*task)(void *, size_t), size_t count,
+                           Tasks *tasks) {
   if (context && count > 1) return ORT(api, KernelContext_ParallelFor)(context, task, count, 0, tasks);
   for (size_t i = 0; i < count; i++) task(tasks, i);
   return NULL;
@@ -159,25 +160,25 @@ EXPORTED int linear_rows_run(const char *name, const Layer *layer, const float *
 
 // --- A node, when a session starts
 
-static OrtStatus *refused(OrtApi api, int code, const char *format, ...) {
+static OrtStatus *refused(OrtApi api, const char *format, ...) {
   char message[256] = "LinearRows: ";
   const size_t used = strlen(message);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message + used, sizeof message - used, format, arguments);
   va_end(arguments);
-  return ORT(api, CreateStatus)(code, message);
+  return ORT(api, CreateStatus)(ORT_INVALID_ARGUMENT, message);
 }
 
 // Reads the data and the shape of a tensor whose rank must be within [least, most].
-static OrtStatus *read_tensor(OrtApi api, const OrtValue *value, size_t input, size_t least, size_t most, void *data, size_t *rank,
-                              int64_t *dimensions) {
+static OrtStatus *read_tensor(OrtApi api, const OrtValue *value, size_t input, size_t least, size_t most, void *data,
+                              size_t *rank, int64_t *dimensions) {
   OrtShape *shape;
   TRY(ORT(api, GetTensorMutableData)(value, data));
   TRY(ORT(api, GetTensorTypeAndShape)(value, &shape));
   OrtStatus *status = ORT(api, GetDimensionsCount)(shape, rank);
   if (!status && (*rank < least || *rank > most))
-    status = refused(api, ORT_INVALID_ARGUMENT, "%s must have a rank of %zu to %zu; found: %zu", input_names[input], least, most, *rank);
+    status = refused(api, "%s must have a rank of %zu to %zu; found: %zu", input_names[input], least, most, *rank);
   if (!status) status = ORT(api, GetDimensions)(shape, dimensions, *rank);
   ORT(api, ReleaseTensorTypeAndShapeInfo)(shape);
   return status;
@@ -192,14 +193,15 @@ static OrtStatus *find_input(OrtApi api, const OrtKernelInfo *info, size_t input
 }
 
 // Reads a constant of `rank` dimensions; null if the node has none.
-static OrtStatus *constant(OrtApi api, const OrtKernelInfo *info, size_t input, size_t rank, void *data, int64_t *dimensions) {
+static OrtStatus *constant(OrtApi api, const OrtKernelInfo *info, size_t input, size_t rank, void *data,
+                           int64_t *dimensions) {
   int is_present, is_constant = 0;
   const OrtValue *value = NULL;
   *(void **)data = NULL;
   TRY(find_input(api, info, input, &is_present));
   if (!is_present) return NULL;
   TRY(ORT(api, KernelInfoGetConstantInput_tensor)(info, input, &is_constant, &value));
-  if (!is_constant || !value) return refused(api, ORT_INVALID_GRAPH, "%s must be a constant", input_names[input]);
+  if (!is_constant || !value) return refused(api, "%s must be a constant", input_names[input]);
   return read_tensor(api, value, input, rank, rank, data, &rank, dimensions);
 }
 
@@ -207,8 +209,7 @@ static OrtStatus *constant_row(OrtApi api, const OrtKernelInfo *info, size_t inp
   int64_t size;
   TRY(constant(api, info, input, 1, data, &size));
   if (!*data || (size_t)size == columns) return NULL;
-  return refused(api, ORT_INVALID_GRAPH, "%s must have %zu columns, as WEIGHTS; found: %lld", input_names[input], columns,
-                 (long long)size);
+  return refused(api, "%s must have %zu columns, as WEIGHTS; found: %ld", input_names[input], columns, size);
 }
 
 // Reads a whole number within [0, most]; without the attribute, `value` stays.
@@ -217,7 +218,7 @@ static OrtStatus *whole_number(OrtApi api, const OrtKernelInfo *info, const char
   OrtStatus *absent = ORT(api, KernelInfoGetAttribute_int64)(info, name, &number);
   if (absent) ORT(api, ReleaseStatus)(absent);
   if (number < 0 || number > most)
-    return refused(api, ORT_INVALID_GRAPH, "%s must be within 0 and %lld; found: %lld", name, (long long)most, (long long)number);
+    return refused(api, "%s must be within 0 and %ld; found: %ld", name, most, number);
   *value = (int32_t)number;
   return NULL;
 }
@@ -233,17 +234,15 @@ static OrtStatus *read_widths(OrtApi api, const OrtKernelInfo *info, Layer *laye
   }
   TRY(ORT(api, KernelInfo_GetOutputCount)(info, &outputs));
   if (count < 1 || count > OUTPUTS || count != outputs)
-    return refused(api, ORT_INVALID_GRAPH, "widths must be 1 to %d, one for each output; found: %zu, and %zu outputs", OUTPUTS, count,
-                   outputs);
+    return refused(api, "widths must be 1 to %d, one for each output; found: %zu, and %zu outputs", OUTPUTS, count, outputs);
   layer->output_count = count;
   for (size_t o = 0; o < count; sum += widths[o++]) {
     if (widths[o] < WIDTH_STEP || widths[o] % WIDTH_STEP || widths[o] > (int64_t)layer->columns)
-      return refused(api, ORT_INVALID_GRAPH, "each of widths must be a multiple of %d; found: %lld", WIDTH_STEP, (long long)widths[o]);
+      return refused(api, "each of widths must be a multiple of %d; found: %ld", WIDTH_STEP, widths[o]);
     layer->width[o] = (size_t)widths[o];
   }
   if (sum == (int64_t)layer->columns) return NULL;
-  return refused(api, ORT_INVALID_GRAPH, "the sum of widths must be the %zu columns of WEIGHTS; found: %lld", layer->columns,
-                 (long long)sum);
+  return refused(api, "the sum of widths must be the %zu columns of WEIGHTS; found: %ld", layer->columns, sum);
 }
 
 static OrtStatus *read_layer(OrtApi api, const OrtKernelInfo *info, Node *node) {
@@ -251,19 +250,18 @@ static OrtStatus *read_layer(OrtApi api, const OrtKernelInfo *info, Node *node) 
   int64_t shape[2] = {0};
   TRY(constant(api, info, WEIGHTS, 2, &layer->weights, shape));
   if (shape[0] < 1 || shape[0] > LARGEST_INNER || shape[1] < 1)
-    return refused(api, ORT_INVALID_GRAPH, "WEIGHTS must have 1 to %d rows, and columns; found: %lld, %lld", LARGEST_INNER,
-                   (long long)shape[0], (long long)shape[1]);
+    return refused(api, "WEIGHTS must have 1 to %d rows, and columns; found: %ld, %ld", LARGEST_INNER, shape[0], shape[1]);
   layer->inner = (size_t)shape[0], layer->columns = (size_t)shape[1];
   TRY(read_widths(api, info, layer));
   TRY(constant_row(api, info, SCALE, layer->columns, &layer->scale));
-  if (!layer->scale) return refused(api, ORT_INVALID_GRAPH, "SCALE must be there");
+  if (!layer->scale) return refused(api, "SCALE must be there");
   TRY(constant_row(api, info, BIAS, layer->columns, &layer->bias));
   TRY(constant_row(api, info, GAIN, layer->columns, &layer->gain));
   TRY(constant(api, info, OUTLIERS, 2, &layer->outlier_weights, shape));
   if (layer->outlier_weights) {
     if ((size_t)shape[1] != layer->columns || shape[0] < 1)
-      return refused(api, ORT_INVALID_GRAPH, "OUTLIERS must have rows of the %zu columns of WEIGHTS; found: %lld, %lld", layer->columns,
-                     (long long)shape[0], (long long)shape[1]);
+      return refused(api, "OUTLIERS must have rows of the %zu columns of WEIGHTS; found: %ld, %ld", layer->columns, shape[0],
+                     shape[1]);
     layer->outliers = (size_t)shape[0];
   }
   layer->scaled = 1, layer->least_scale = 1e-30f;
@@ -275,15 +273,15 @@ static OrtStatus *read_layer(OrtApi api, const OrtKernelInfo *info, Node *node) 
   if (absent) ORT(api, ReleaseStatus)(absent);
   // The reciprocal must be a number, too.
   if (!(layer->least_scale >= 1e-37f && layer->least_scale <= 1e37f))
-    return refused(api, ORT_INVALID_GRAPH, "least must be within 1e-37 and 1e37; found: %g", (double)layer->least_scale);
+    return refused(api, "least must be within 1e-37 and 1e37; found: %g", (double)layer->least_scale);
   TRY(find_input(api, info, RESIDUAL, &node->has_residual));
   if (node->has_residual ? layer->product && layer->gain : layer->product || layer->gain)
-    return refused(api, ORT_INVALID_GRAPH, "product and GAIN each need RESIDUAL, and exclude each other");
+    return refused(api, "product and GAIN each need RESIDUAL, and exclude each other");
   return NULL;
 }
 
-// The weights were packed, and stay mapped as long as the session. Gives their memory back to the system's cache of files, as
-// far as /proc says that it is the cache's: memory of the process would lose its content.
+// The weights were packed, and stay mapped as long as the session. Gives their memory back to the system's cache of
+// files, as far as /proc says that it is the cache's: memory of the process would lose its content.
 static void release_pages(const int8_t *weights, size_t size) {
   enum { ENTRIES = 512 };
   const uint64_t of_file = 5ull << 61;  // present, and not anonymous: https://docs.kernel.org/admin-guide/mm/pagemap.html
@@ -293,7 +291,8 @@ static void release_pages(const int8_t *weights, size_t size) {
   const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   for (size_t first = rounded_up((uintptr_t)weights, page) / page; map >= 0 && first < end; first += ENTRIES) {
     const size_t count = end - first < ENTRIES ? end - first : ENTRIES;
-    if (pread(map, entries, count * sizeof *entries, (off_t)(first * sizeof *entries)) != (ssize_t)(count * sizeof *entries)) break;
+    const size_t bytes = count * sizeof *entries;
+    if (pread(map, entries, bytes, (off_t)(first * sizeof *entries)) != (ssize_t)bytes) break;
     for (size_t i = 0, run = 0; i <= count; i++) {
       if (i < count && (entries[i] & of_file) == of_file && !(entries[i] & 1ull << 62)) { run++; continue; }
       if (run) madvise((void *)((first + i - run) * page), run * page, MADV_DONTNEED);
@@ -311,11 +310,11 @@ static void destroy(void *kernel) {
 static OrtStatus *create(const OrtCustomOp *op, OrtApi api, const OrtKernelInfo *info, void **kernel) {
   (void)op;
   Node *node = calloc(1, sizeof *node);
-  if (!node) return refused(api, ORT_FAIL, "no memory for a node");
+  if (!node) return refused(api, "no memory for a node");
   node->api = api, node->kernel = kernel_of(NULL);
   OrtStatus *status = read_layer(api, info, node);
   if (!status && !(node->memory = packed_memory(node->kernel, &node->layer, &node->packed)))
-    status = refused(api, ORT_FAIL, "no memory for weights of %zu x %zu", node->layer.inner, node->layer.columns);
+    status = refused(api, "no memory for weights of %zu x %zu", node->layer.inner, node->layer.columns);
   if (!status && node->kernel->pack) release_pages(node->layer.weights, node->layer.inner * node->layer.columns);
   if (status) destroy(node);
   else *kernel = node;
@@ -329,11 +328,10 @@ static OrtStatus *computed(OrtApi api, OrtKernelContext *context, size_t input, 
                            int64_t *dimensions) {
   const OrtValue *value = NULL;
   TRY(ORT(api, KernelContext_GetInput)(context, input, &value));
-  if (!value) return refused(api, ORT_INVALID_ARGUMENT, "%s is absent", input_names[input]);
+  if (!value) return refused(api, "%s is absent", input_names[input]);
   TRY(read_tensor(api, value, input, 1, MOST_RANK, data, rank, dimensions));
   if ((size_t)dimensions[*rank - 1] == columns) return NULL;
-  return refused(api, ORT_INVALID_ARGUMENT, "%s must have %zu columns; found: %lld", input_names[input], columns,
-                 (long long)dimensions[*rank - 1]);
+  return refused(api, "%s must have %zu columns; found: %ld", input_names[input], columns, dimensions[*rank - 1]);
 }
 
 static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
@@ -348,18 +346,18 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
   if (node->has_residual) {
     TRY(computed(api, context, RESIDUAL, layer->columns, &run.residual, &other_rank, other));
     if (rank != other_rank || memcmp(shape, other, (rank - 1) * sizeof *shape))
-      return refused(api, ORT_INVALID_ARGUMENT, "RESIDUAL must have the rows of INPUT");
+      return refused(api, "RESIDUAL must have the rows of INPUT");
   }
   for (size_t o = 0; o < layer->output_count; o++) {
     OrtValue *output = NULL;
     shape[rank - 1] = (int64_t)layer->width[o];
     TRY(ORT(api, KernelContext_GetOutput)(context, o, shape, rank, &output));
-    if (!output) return refused(api, ORT_INVALID_ARGUMENT, "output %zu must have a name", o);
+    if (!output) return refused(api, "output %zu must have a name", o);
     TRY(ORT(api, GetTensorMutableData)(output, &run.outputs[o]));
   }
   OrtStatus *status = NULL;
   if (run.rows && !run_layer(api, context, node->kernel, run, &status))
-    return refused(api, ORT_FAIL, "no memory for %zu rows", run.rows);
+    return refused(api, "no memory for %zu rows", run.rows);
   return status;
 }
 
@@ -377,8 +375,8 @@ static int end_version(const OrtCustomOp *op) { (void)op; return INT32_MAX; }
 
 static const OrtCustomOp linear_rows = {
     .version = ORT_VERSION, .GetName = name, .GetExecutionProviderType = provider, .GetInputType = input_type,
-    .GetInputTypeCount = input_count, .GetOutputType = output_type, .GetOutputTypeCount = output_count, .KernelDestroy = destroy,
-    .GetInputCharacteristic = input_need, .GetOutputCharacteristic = output_need, .GetInputMemoryType = memory_type,
+    .GetInputTypeCount = input_count, .GetOutputType = output_type, .GetOutputTypeCount = output_count,
+    .KernelDestroy = destroy, .GetInputCharacteristic = input_need, .GetOutputCharacteristic = output_need, .GetInputMemoryType = memory_type,
     .CreateKernelV2 = create, .KernelComputeV2 = compute, .GetStartVersion = start_version, .GetEndVersion = end_version};
 
 // What ONNX Runtime calls when a session's options get the library. Its domain lives as long as the process.

@@ -1,5 +1,5 @@
-// The kernels of processors with dot products of bytes: AVX-512 VNNI, NEON (dotprod, i8mm). A tile of 8 rows and 3 vectors of
-// columns has 24 sums, of 32 registers. Compiled once for each: -DVNNI, -DDOT, -DI8MM.
+// The kernels of processors with dot products of bytes: AVX-512 VNNI, NEON (dotprod, i8mm). A tile of 8 rows and 3
+// vectors of columns has 24 sums, of 32 registers. Compiled once for each: -DVNNI, -DDOT, -DI8MM.
 #include <math.h>
 #include <string.h>
 
@@ -116,7 +116,8 @@ static void pack(const Layer *layer, Packed *packed) {
       memcpy(to, four[0], DEPTH * PANEL);
 #else
       for (int j = 0; j < VECTORS; j++) {
-        int32x4x2_t halves = {{vreinterpretq_s32_s8(vld1q_s8(four[0] + 16 * j)), vreinterpretq_s32_s8(vld1q_s8(four[1] + 16 * j))}};
+        int32x4x2_t halves;
+        memcpy(halves.val, four[0] + 16 * j, 16), memcpy(halves.val + 1, four[1] + 16 * j, 16);
         vst2q_s32((int32_t *)(to + 32 * j), halves);
       }
 #endif
@@ -138,8 +139,8 @@ static size_t height_of(size_t rows_left) {
   return rows_left > 4 ? 8 : 4;
 }
 
-// The bits of the largest value (`signs`: magnitude) of a row that is not negative. Those of positive infinities and NaN are
-// beyond 0x7f7fffff; `lowest` are the largest as unsigned numbers: those of negative ones are beyond 0xff7fffff.
+// The bits, with a mask, of a row's largest value that is not negative; those of an infinity or NaN are beyond
+// 0x7f7fffff. With -1 for a mask, `lowest` are the largest as unsigned numbers: a negative one's are beyond 0xff7fffff.
 INLINE int32_t largest_bits(const float *x, size_t count, int32_t mask, uint32_t *lowest) {
   Ints largest[4] = {{0}};
   Unsigned low[4] = {{0}};
@@ -265,7 +266,8 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
 #define STEP { \
     int8x16_t x[TILE_ROWS / 2]; \
     EACH_OTHER_ROW(x[r / 2] = vld1q_s8(a + DEPTH * r);) \
-    EACH_PAIR(int8x16_t w = vld1q_s8(b + 16 * c); EACH_OTHER_ROW(__asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(pair[r / 2][c]) : "w"(x[r / 2]), "w"(w));)) \
+    EACH_PAIR(int8x16_t w = vld1q_s8(b + 16 * c); \
+              EACH_OTHER_ROW(__asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(pair[r / 2][c]) : "w"(x[r / 2]), "w"(w));)) \
     a += DEPTH * R, b += DEPTH * PANEL; }
 #define MULTIPLY \
   Ints pair[TILE_ROWS / 2][2 * VECTORS]; \
