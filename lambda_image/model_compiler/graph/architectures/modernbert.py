@@ -162,13 +162,9 @@ class _Encoder(Encoder[ModernBertConfig]):
     def _attention(self, rows: Rows, gain: Floats | None, name: str, *, sliding: bool) -> str:
         config, size = self._config, self._config.hidden_size
         stacked = self._stream.reader(self._take(f"{name}Wqkv.weight", 3 * size, size), gain)
-        biases: Sequence[Floats | None] = (None, None, None)
-        if config.attention_bias:
-            biases = np.split(self._take(f"{name}Wqkv.bias", 3 * size), 3)
-        query, key, value = (
-            self._linear(rows, weight, bias, f"{name}{letter}")
-            for letter, weight, bias in zip("qkv", np.split(stacked, 3), biases, strict=True)
-        )
+        bias = self._take(f"{name}Wqkv.bias", 3 * size) if config.attention_bias else None
+        projected = self._linear(rows, stacked, bias, f"{name}Wqkv")
+        query, key, value = self._builder.split(projected, [size] * 3)
         query, key = (
             self._rotated(
                 tensor,
