@@ -110,7 +110,7 @@ def _page(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8")
     for name, content in _BLOCKS[path].items():
         text = with_block(text, name, content())
-    return text
+    return speed_tables.with_numbers(text, path)
 
 
 _SETTINGS_HEAD = "Their arguments, with types and defaults, are the settings of a file:"
@@ -217,6 +217,8 @@ _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "gemma": partial(speed_tables.model_table, speed_tables.GEMMA),
         "minilm": partial(speed_tables.model_table, speed_tables.MINILM),
         "on-aws": tables.measured_table,
+        "peers-that-win": speed_tables.peers_that_win,
+        "counted": speed_tables.counted_table,
     },
     "docs/server.md": {
         "server-cost": tables.server_table,

@@ -12,30 +12,13 @@ sys.path.insert(0, str(ROOT / "docs"))
 from page_tables import measured_table
 
 RUN = json.loads((ROOT / "docs" / "performance.json").read_text("utf-8"))["embeddinggemma-300m"]
-FIRST_PAGE = " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
-@pytest.mark.parametrize(
-    ("row", "phrases"),
-    [
-        (
-            "init",
-            ["model starts in {kit:,.0f} ms", "starts in {kit:,.0f} ms", "takes {best:,.0f} ("],
-        ),
-        ("peak memory", ["peaks at {kit:,.0f} MB, the best of the others at {best:,.0f}."]),
-        (
-            "64 texts of 8 tokens, each",
-            ["each takes {kit:.1f} ms; with the best of the others, {best:.1f} ms."],
-        ),
-    ],
-)
-def test_the_first_page_has_the_numbers_of_the_run(row, phrases):
-    """Each is less than the best of the others, as the page says."""
+@pytest.mark.parametrize("row", ["init", "peak memory", "64 texts of 8 tokens, each"])
+def test_what_the_first_page_says_is_less_than_the_best_of_the_others(row):
+    """Its numbers are generated from the same run."""
     (values,) = (entry["values"] for entry in RUN["rows"] if entry["name"] == row)
-    best = min(value for contender, value in values.items() if contender != "kit")
-    assert values["kit"] < best
-    for phrase in phrases:
-        assert phrase.format(kit=values["kit"], best=best) in FIRST_PAGE
+    assert values["kit"] < min(values[name] for name in values.keys() - {"kit", "kit-plain"})
 
 
 def _size(*starts: float) -> dict[str, object]:

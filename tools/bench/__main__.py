@@ -54,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(name: str, options: argparse.Namespace, run: object) -> None:
-    """Put a run into the results that the pages show."""
+    """Put a run into the results that the pages show, of models by their names."""
     file = ROOT / "docs" / ("performance.json" if name == "bench" else f"{name}.json")
-    if name == "bench":
+    if name != "server":
         run = {**json.loads(file.read_text("utf-8")), options.family or model.GEMMA: run}
     file.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -81,7 +81,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         "--quick", action="store_true", help="a short run: only to see that it works"
     )
     parser.set_defaults(record=False)
-    if name in {"bench", "server"}:
+    if name in {"arm64", "bench", "server"}:
         parser.add_argument("--record", action="store_true", help="for the pages, in docs/")
     parser.add_argument("--rounds", type=whole(1, 1000), default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")

@@ -11,6 +11,9 @@ it ends with a segmentation fault where Linux shows one processor.
 --check compares the starts and the requests of 32 tokens of both MiniLMs with arm64_counts.json,
 and fails 2 % above; --update writes that file. Without root on Debian, --check is skipped, or fails
 if CI is set. Packages of Debian and PyPI are downloaded once.
+
+--record is for the pages, with --peers: on an idle core about 10 minutes for MiniLM, with --nodes
+1x128, and half an hour for EmbeddingGemma.
 """
 
 import argparse
@@ -30,7 +33,7 @@ from tools.bench import replicas
 from tools.bench.arm64_emulator import PROCESSORS, Emulator
 from tools.bench.model import FAMILIES, MINILM, SizedTexts
 from tools.bench.replicas import SHAPES
-from tools.bench.report import BASE, KIT, Comparison, ReportRow
+from tools.bench.report import BASE, KIT, PLAIN, Comparison, ReportRow
 from tools.bench.worker import KINDS
 from tools.debian import DebianError
 
@@ -45,6 +48,7 @@ _RECORDED = "recorded"
 #: Contender → its label, and its engine in arm64_worker.py.
 _CONTENDERS: Mapping[str, tuple[str, str]] = {
     KIT: ("Embedding Kit", "kit"),
+    PLAIN: (KINDS[PLAIN].label, "kit"),
     BASE: ("ONNX int8, all optimizations", "onnx-all"),
     "baseline-basic": ("ONNX int8, basic optimizations", "onnx-basic"),
     "litert": (KINDS["litert"].label, "litert"),
@@ -68,6 +72,8 @@ OPTIONS: Mapping[str, Any] = {
 
 def measure(options: argparse.Namespace) -> Comparison:
     """Count the instructions of a model's contenders, or compare those of `--check`."""
+    if options.record and (options.check or options.update):
+        raise SystemExit("error: --record is of a model; found: --check or --update")
     try:
         emulator = Emulator(options.cache / "arm64")
     except DebianError as error:
@@ -82,7 +88,9 @@ def measure(options: argparse.Namespace) -> Comparison:
     artifact = replicas.artifact_of(source, options.cache)
     export = replicas.export_of(source, options.cache, options.peers)
     baseline = replicas.baseline_of(export)
-    folders = {KIT: artifact, BASE: baseline, "baseline-basic": baseline}
+    plain = replicas.without_operator(artifact)
+    folders = {KIT: artifact} | ({PLAIN: plain} if plain else {})
+    folders |= {BASE: baseline, "baseline-basic": baseline}
     is_bert = SHAPES[FAMILIES[name].shape].config.get("model_type") == "bert"
     if options.peers and is_bert and not FAMILIES[name].passages:
         folders |= {

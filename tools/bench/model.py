@@ -10,8 +10,9 @@ has its real weights.
 
 --peers installs torch, which makes replicas and exports, and the other libraries in .cache; without
 it, the graph that this project writes in full precision replaces an export, and there are no
-targets. It adds OpenVINO to models with a graph, and LiteRT to BERT's; --llama-cpp adds llama.cpp.
-Cosines are to full precision: of texts of the compiler's comparison, each alone.
+targets. It adds this project's graph without its own operator, where that runs; OpenVINO to models
+with a graph, and LiteRT to BERT's; --llama-cpp adds llama.cpp. Cosines are to full precision: of
+texts of the compiler's comparison, each alone.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from embedder.core.session import has_kernel
 from model_compiler.fidelity import measure as fidelity
 from tools.bench import replicas
 from tools.bench.contenders import (
@@ -44,8 +46,8 @@ from tools.bench.contenders import (
     starts,
     workers,
 )
-from tools.bench.replicas import SHAPES, baseline_of, form_of
-from tools.bench.report import BASE, CPU, KIT, Comparison, ReportRow
+from tools.bench.replicas import SHAPES, baseline_of, form_of, without_operator
+from tools.bench.report import BASE, CPU, KIT, PLAIN, Comparison, ReportRow
 from tools.bench.worker import KINDS
 
 GEMMA, MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
@@ -230,7 +232,13 @@ def _contenders(
             absent.append(f"{KINDS[kind].label}: absent without --peers")
         else:
             contenders[kind] = Contender(kind, make(), python_of(KINDS[kind].environment))
-    return contenders, absent
+    return contenders | _without_operator(contenders[KIT].folder, peers=peers), absent
+
+
+def _without_operator(artifact: Path, *, peers: bool) -> dict[str, Contender]:
+    """Return this project's graph without its own operator, where that runs."""
+    plain = without_operator(artifact) if peers and has_kernel() else None
+    return {PLAIN: Contender(PLAIN, plain)} if plain else {}
 
 
 def _other_engines(

@@ -4,6 +4,8 @@ The folders are written once, completely or not at all. Only artifacts are compi
 takes seconds, because they change with the code.
 """
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import save_file
 
+from embedder.core.artifact import MANIFEST_FILE, manifest_checksum
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.graph.builder import Precision
@@ -146,6 +149,26 @@ def artifact_of(
     options = CompileOptions(precision, thresholds=None, progress=False)
     compile_model(find_source(str(source)), artifact, options)
     return artifact
+
+
+def without_operator(artifact: Path) -> Path | None:
+    """Return the folder of the same artifact with the graph of ONNX Runtime's operators alone.
+
+    None if it has no other.
+    """
+    content = json.loads((artifact / MANIFEST_FILE).read_text("utf-8"))
+    del content["checksum"]
+    operator_file = content["graph"].pop("operator_file", None)
+    if operator_file is None:
+        return None
+    del content["files"][operator_file]
+    folder = artifact.with_name(f"{artifact.name}-plain")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(artifact, folder, copy_function=os.link)
+    content["checksum"] = manifest_checksum(content)
+    (folder / MANIFEST_FILE).unlink()  # It is a link.
+    write_json(folder / MANIFEST_FILE, content)
+    return folder
 
 
 def export_of(source: Path, cache: Path, peers: bool) -> Path:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from tools.bench.processor import AMX, features
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The names of the usual baseline, of this project, and of a value that must not be exceeded.
-BASE, KIT, LIMIT = "baseline", "kit", "limit"
+#: The names of the usual baseline, of this project, of its graph without its own operator, and of a
+#: value that must not be exceeded.
+BASE, KIT, PLAIN, LIMIT = "baseline", "kit", "kit-plain", "limit"
 #: The unit of most rows.
 CPU = "ms of CPU time"
 _T = TypeVar("_T")
