@@ -83,10 +83,10 @@ def compare(path: str, kernel: str, seeds: range) -> list[int] | None:
     different = []
     for seed in seeds:
         case = Case(seed)
-        expected, found = case.run(library, "plain"), case.run(library, kernel)
-        if found is None:
+        expected, outputs = case.run(library, "plain"), case.run(library, kernel)
+        if outputs is None:
             return None
-        if expected is None or expected.tobytes() != found.tobytes():
+        if expected is None or expected.tobytes() != outputs.tobytes():
             different.append(seed)
     return different
 

@@ -110,8 +110,8 @@ def test_plain_c_computes_the_formula(seed):
     y = [y, gelu, y * 0.5 * (1 + np.tanh(y / 2))][layer.activation]
     if layer.product:
         y *= case.residual
-    found = case.run(ctypes.CDLL(str(LIBRARY)), "plain")
-    np.testing.assert_allclose(found, y, rtol=1e-4, atol=1e-5 * np.abs(y).max())
+    outputs = case.run(ctypes.CDLL(str(LIBRARY)), "plain")
+    np.testing.assert_allclose(outputs, y, rtol=1e-4, atol=1e-5 * np.abs(y).max())
 
 
 @needs_library
@@ -138,8 +138,8 @@ def test_threads_may_share_a_session_and_no_rows_are_no_rows():
     assert expected[0].shape == (0, SHAPE["columns"])
     with ThreadPoolExecutor(4) as pool:
         runs = pool.map(lambda feed: session.run(None, feed)[0], feeds)
-    for found, value in zip(runs, expected, strict=True):
-        np.testing.assert_array_equal(found, value, strict=True)
+    for outputs, value in zip(runs, expected, strict=True):
+        np.testing.assert_array_equal(outputs, value, strict=True)
 
 
 def _ones(*shape: int, dtype: Any = np.float32) -> Any:
