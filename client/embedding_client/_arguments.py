@@ -18,6 +18,8 @@ FORMATS = ("text", "json", "jsonl", "csv", "tsv", "parquet")
 IN_QUOTES = "Put a text with spaces in quotes"
 _RAW = argparse.RawDescriptionHelpFormatter
 
+_FILE = "a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input"
+
 
 def add_calls(commands: Any) -> None:
     """Add the commands, except that of no name."""
@@ -164,12 +166,7 @@ def _add_rerank(commands: Any) -> None:
         run="_embed_command.rerank",
     )
     parser.add_argument("query", metavar="QUERY", help="the text to rank for")
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
-    )
+    parser.add_argument("file", type=Path, metavar="FILE", help=_FILE)
     _add_reading(parser)
     parser.add_argument(
         "--top", type=whole(1, 1_000_000), metavar="N", help="print the best N; default: all"
@@ -190,11 +187,7 @@ def _add_classify(commands: Any) -> None:
         run="_embed_command.classify",
     )
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
-    parser.add_argument(
-        "--file",
-        type=Path,
-        help="a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
-    )
+    parser.add_argument("--file", type=Path, help=_FILE)
     _add_reading(parser)
     parser.add_argument(
         "--truncate",

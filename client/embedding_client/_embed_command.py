@@ -31,13 +31,7 @@ _INTERRUPTED = 130
 
 def embed(args: argparse.Namespace) -> int:
     """Run `embed` with texts, a file or a pipe."""
-    if args.texts and (args.file is not None or args.output is not None or args.format):
-        args.usage_error("give texts, or --file with --output and --format, not both")
-    if not args.texts and args.file is None:
-        if sys.stdin.isatty():
-            args.usage_error("nothing to embed: give texts, --file, or a pipe")
-        args.file = Path("-")
-
+    _check_input(args, "embed")
     options = EmbedOptions(
         prompt=args.prompt,
         input_type=args.input_type,
@@ -52,6 +46,23 @@ def embed(args: argparse.Namespace) -> int:
         return _to_stdout(args, options, "TEXT", _rows(args.texts), column="text")
     with _source(args) as source:
         return _to_stdout(args, options, source.name, source.rows(), column=args.column)
+
+
+def _check_input(args: argparse.Namespace, verb: str) -> None:
+    """Refuse texts beside a file, and nothing; else standard input is the file."""
+    if args.texts and (args.file is not None or args.output is not None or args.format):
+        args.usage_error("give texts, or --file with --output and --format, not both")
+    if not args.texts and args.file is None:
+        if sys.stdin.isatty():
+            args.usage_error(f"nothing to {verb}: give texts, --file, or a pipe")
+        args.file = Path("-")
+
+
+def _texts(args: argparse.Namespace, verb: str) -> Sequence[str]:
+    with _source(args) as source:
+        if texts := source.texts():
+            return texts
+        raise nothing_in(source.name, verb)
 
 
 @contextmanager
@@ -143,10 +154,7 @@ def _rows(texts: Sequence[str]) -> Iterator[Row]:
 
 def rerank(args: argparse.Namespace) -> int:
     """Run `embed rerank`: print the texts of a file with their scores, the best first."""
-    with _source(args) as source:
-        passages = source.texts()
-        if not passages:
-            raise nothing_in(source.name, "rank")
+    passages = _texts(args, "rank")
     with _connected(args) as client:
         ranked = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
     for passage in ranked:
@@ -159,17 +167,8 @@ def rerank(args: argparse.Namespace) -> int:
 
 def classify(args: argparse.Namespace) -> int:
     """Run `embed classify`: print each text with its best label, or as JSON with all labels."""
-    if args.texts and (args.file is not None or args.format):
-        args.usage_error("give texts, or --file with --format, not both")
-    texts = args.texts
-    if not texts:
-        if args.file is None and sys.stdin.isatty():
-            args.usage_error("nothing to label: give texts, --file, or a pipe")
-        args.file = args.file or Path("-")
-        with _source(args) as source:
-            texts = source.texts()
-            if not texts:
-                raise nothing_in(source.name, "label")
+    _check_input(args, "label")
+    texts = args.texts or _texts(args, "label")
     with _connected(args) as client:
         classified = client.classify(texts, truncate=args.truncate)
     for text, labels in zip(texts, classified, strict=True):

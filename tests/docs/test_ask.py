@@ -14,7 +14,7 @@ import boto3
 import httpx2
 import pytest
 from moto.server import ThreadedMotoServer
-from openai import APIError, BadRequestError, InternalServerError, OpenAI
+from openai import APIError, BadRequestError, InternalServerError, NotFoundError, OpenAI
 
 from tests.docs.bedrock import bedrock
 from tests.docs.pages import ROOT
@@ -150,6 +150,29 @@ def test_a_conversation_goes_on(chat, model):
     messages = model.requests[0]["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
     assert messages[0]["content"] == [{"text": "Hello"}]
+
+
+def test_the_model_sees_the_newest_turns(chat, model):
+    """Of a long chat, as many whole turns as fit before the question; it is answered."""
+    turns = [("user", f"{number} {'q' * 997}"[:1000]) for number in range(40)]
+    said = [words for turn in turns for words in (turn, ("assistant", "a" * 1000))]
+    chat(messages=[{"role": role, "content": text} for role, text in [*said, ("user", QUESTION)]])
+    messages = model.requests[0]["messages"]
+    assert [message["role"] for message in messages] == [*["user", "assistant"] * 4, "user"]
+    assert messages[0]["content"][0]["text"].startswith("36 q")
+
+
+def test_a_client_lists_the_model(url):
+    """Chat clients do it first; a path or method of another API is refused in OpenAI's form."""
+    with OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client:
+        (model,) = client.models.list()
+        assert (model.id, model.object) == ("amazon.nova-micro-v1:0", "model")
+        with pytest.raises(NotFoundError, match="Not Found: try POST /v1/chat/completions"):
+            client.embeddings.create(model="-", input="x")
+    error = httpx2.get(f"{url}/v1/chat/completions")
+    assert error.status_code == 405
+    assert error.json()["error"]["type"] == "invalid_request_error"
+    assert error.json()["error"]["message"].startswith("Method Not Allowed")
 
 
 def test_nothing_found_is_said(chat, model):

@@ -69,7 +69,7 @@ def _kit(folder: str) -> Embed:
     if isinstance(engine, Reranker):
         return lambda texts: engine.rerank(texts[0], texts[1:], truncate="passage").scores
     if isinstance(engine, Classifier):
-        return lambda texts: engine.classify(texts, truncate="right").scores
+        return lambda texts: engine.predict(texts, truncate="right").scores
     assert isinstance(engine, Engine)  # noqa: S101 - for mypy: no sparse encoder is measured
     # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
     engine.request_tokenizer = RequestTokenizer(

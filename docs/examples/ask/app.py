@@ -14,9 +14,7 @@ ADAPTER = "arn:{partition}:lambda:{region}:753240598075:layer:LambdaAdapterLayer
 VARIABLES = {
     "AWS_LAMBDA_EXEC_WRAPPER": "/opt/bootstrap",
     "AWS_LWA_INVOKE_MODE": "response_stream",
-    "AWS_LWA_PORT": "8000",
-    "AWS_LWA_READINESS_CHECK_PATH": "/health",
-    "ANSWER_SECONDS": "80",
+    "AWS_LWA_READINESS_CHECK_PATH": "/v1/models",
 }
 
 
@@ -47,7 +45,7 @@ class AskStack(Stack):
             layers=[lambda_.LayerVersion.from_layer_version_arn(self, "Adapter", adapter)],
             memory_size=5307 if is_local else 512,  # 1,769 MB have one processor
             timeout=Duration.seconds(120),
-            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS,  # keeps /tmp at 512 MB
             log_group=logs.LogGroup(self, "Logs", retention=logs.RetentionDays.ONE_MONTH),
             environment=VARIABLES | {"SEARCH_URL": endpoint.url, "MODEL": generator},
         )
@@ -63,8 +61,7 @@ class AskStack(Stack):
             arns = [f"{models}/{generator}", f"{models}/{generator.partition('.')[2]}", profile]
             actions = ["bedrock:InvokeModelWithResponseStream", "bedrock:GetInferenceProfile"]
             assistant.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=arns))
-        # A snapshot is of a version.
-        url = assistant.add_alias("live").add_function_url(
+        url = assistant.add_alias("live").add_function_url(  # a snapshot is of a version
             auth_type=lambda_.FunctionUrlAuthType.AWS_IAM,
             invoke_mode=lambda_.InvokeMode.RESPONSE_STREAM,
         )

@@ -1,11 +1,15 @@
-"""The base of models that give scores: the reranker, of pairs, and the classifier, of texts."""
+"""The base of models that give scores: the reranker, of pairs, and the classifier, of texts.
+
+Inputs to scores: tokenize each text once → pair → plan → run, equal inputs once.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +20,11 @@ from embedder.core.model_runner import SegmentRunner
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
+
+
+_Cut = TypeVar("_Cut", str, list[int])
+#: The most inputs of a request, as in Cohere's API.
+MAX_INPUTS = 10_000
 
 
 class Scores(NamedTuple):
@@ -45,11 +54,14 @@ class Scorer(LoadedModel):
     """
 
     runner_type = SegmentRunner
+    #: The name of the inputs in an error.
+    inputs: ClassVar[str] = "inputs"
 
     def _configure(self, truncate: str, max_characters: int) -> None:
         scoring = self.manifest.scoring
         assert scoring is not None  # noqa: S101 - for mypy: the task says so
         self.scoring = scoring
+        self._pair_specials = len(scoring.before) + len(scoring.between) + len(scoring.after)
         self.max_tokens, self.max_characters = self.manifest.max_tokens, max_characters
         self.truncate = truncate
 
@@ -71,34 +83,102 @@ class Scorer(LoadedModel):
             shares = [[_sigmoid(logit) for logit in row] for row in rows]
         return np.array(shares, np.float32).reshape(logits.shape)
 
-    def _scored(
+    def predict(
         self,
-        inputs: Sequence[tuple[bytes, int]],
-        name: str,
+        inputs: Sequence[str | tuple[str, str]],
         *,
-        raw: bool,
-        characters: int,
-        started: float,
-        deadline: float | None,
+        raw: bool = False,
+        truncate: str | None = None,
+        deadline: float | None = None,
+        **options: Any,
     ) -> Scores:
-        """Score inputs as `packed_pair` makes them; see `LoadedModel._compute` for the others.
+        """Score 1 to `MAX_INPUTS` inputs; the scores are float32 [inputs, labels].
 
-        `name` is that of the inputs in an error.
+        `raw` scores are logits, without the model's activation. `truncate` and more options are
+        those of the kind of model; None takes the `truncate` of `load`. At the deadline, a
+        `time.monotonic()`, the caller gives up.
+
+        Raises:
+            EmptyInputError: if there is no input, or a text has no tokens.
+            BatchTooLargeError: if there are too many inputs.
+            InputTooLongError: if an input is over the limits and must not be truncated.
+            InvalidFieldError: if the model takes no such input.
+            OutOfTimeError: see `Engine.embed_request`.
+            InferenceError: if the model gave no finite score; the message names the input.
+
+        An error about one input has its `position`.
         """
-        packed = [ids for ids, _ in inputs]
-        lengths = [length for _, length in inputs]
+        started = time.perf_counter()
+        if not inputs:
+            raise errors.EmptyInputError("must have at least one input.", name=self.inputs)
+        if len(inputs) > MAX_INPUTS:
+            raise errors.BatchTooLargeError(
+                f"At most {MAX_INPUTS} {self.inputs} are allowed in one request; found "
+                f"{len(inputs)}.",
+                field=self.inputs,
+            )
+        how = truncate or self.truncate
+        ids: dict[tuple[int, str], list[int]] = {}
+        packed, characters = [], 0
+        for position, scored in enumerate(inputs):
+            keys = tuple(enumerate((scored,) if isinstance(scored, str) else scored))
+            for key in keys:
+                characters += len(key[1])
+                if key not in ids:
+                    ids[key] = self._ids(*key, how, position, **options)
+            packed.append(self._packed([ids[key] for key in keys], how, position))
         try:
             work = self._compute(
-                packed, lengths, characters=characters, started=started, deadline=deadline
+                [row for row, _ in packed],
+                [length for _, length in packed],
+                characters=characters,
+                started=started,
+                deadline=deadline,
             )
         except errors.InferenceError as error:
             if error.place is None:
                 raise
             raise errors.InferenceError(
-                f"The model gave no finite score for {name}[{error.place}]."
+                f"The model gave no finite score for {self.inputs}[{error.place}]."
             ) from error
         scores = work.vectors if raw else self.activated(work.vectors)
         return Scores(scores, work._replace(vector_space=self.manifest.space))
+
+    def _ids(
+        self, _number: int, text: str, how: str, position: int, /, **_options: Any
+    ) -> list[int]:
+        """Return the ids of the first text of an input, number 0, or of the second of a pair."""
+        return self._encode(text, how, position)
+
+    def _packed(self, texts: list[list[int]], how: str, position: int) -> tuple[bytes, int]:
+        """Return the ids of an input's texts as `packed_pair` does, cut to the limit."""
+        raise NotImplementedError
+
+    def _encode(self, text: str, how: str, position: int | None, *, prefix: str = "") -> list[int]:
+        """Return a text's ids, with a template's prefix; only a query has no position."""
+        name = "query" if position is None else f"{self.inputs}[{position}]"
+        if len(text) > self.max_characters:
+            if how == "refuse":
+                raise errors.InputTooLongError(
+                    f"has {len(text)} characters; at most {self.max_characters} are allowed.",
+                    name=name,
+                    position=position,
+                )
+            text = cut(text, self.max_characters, how)
+        ids = self.tokenizer.encode(prefix + text)
+        # With a template's prefix, a blank text has tokens too.
+        if not text.strip() or not ids:
+            raise errors.EmptyInputError(
+                "must hold text; the tokenizer found no token in it.", name=name, position=position
+            )
+        return ids
+
+    def _joined(self, first: Sequence[int], second: Sequence[int]) -> tuple[bytes, int]:
+        """Return a pair as `packed_pair` does."""
+        scoring = self.scoring
+        ids = [*scoring.before, *first, *scoring.between, *second, *scoring.after]
+        length = len(second) + len(scoring.after)
+        return packed_pair(ids, second=length, second_type=scoring.second_type)
 
 
 def packed_pair(ids: Sequence[int], *, second: int = 0, second_type: int = 0) -> tuple[bytes, int]:
@@ -108,6 +188,11 @@ def packed_pair(ids: Sequence[int], *, second: int = 0, second_type: int = 0) ->
     """
     types = b"\1" * (len(ids) - second) + bytes([1 + second_type]) * second
     return array("i", ids).tobytes() + types, len(ids)
+
+
+def cut(value: _Cut, length: int, how: str) -> _Cut:
+    """Return the start of a text or of its ids, or its end if `how` is to cut the left."""
+    return value[max(0, len(value) - length) :] if how == "left" else value[:length]
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:

@@ -235,7 +235,6 @@ _ANSWERS: Mapping[str, Schema] = {
         usage=_USAGE,
         label_space=_STRING,
     ),
-    "classify_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
     "classify_root": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
     "hugging_face_classify": _list(_PREDICTIONS, minItems=1),
     "classify_health": _object(status=_STRING, model=_STRING, label_space=_STRING),

@@ -18,8 +18,8 @@ from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
 from embedder.core.quantization import quantize
-from embedder.core.reranker import MAX_PASSAGES, Reranker
-from embedder.core.scorer import Scorer, Scores
+from embedder.core.reranker import Reranker
+from embedder.core.scorer import MAX_INPUTS, Scorer
 from embedder.core.sparse import SparseEncoder
 from jobs.embed.job import (
     EMBEDDING_COLUMN,
@@ -158,14 +158,21 @@ def _score(
 
     Those of a classifier are its logits, float32 [records, labels].
     """
-    shape = (0, len(scorer.scoring.labels)) if isinstance(scorer, Classifier) else (0,)
+    pairs, how = scorer.task == "rerank", job.truncate
+    if pairs and how != "refuse":
+        how = scorer.scoring.truncation
+    shape = (0,) if pairs else (0, len(scorer.scoring.labels))
     scores: list[npt.NDArray[np.float32]] = [np.empty(shape, np.float32)]
     tokens, good, refused = 0, [], []
-    groups = deque(records[i : i + MAX_PASSAGES] for i in range(0, len(records), MAX_PASSAGES))
+    groups = deque(records[i : i + MAX_INPUTS] for i in range(0, len(records), MAX_INPUTS))
     while groups:
         group = groups.popleft()
         try:
-            group_scores, work = _scores_of(scorer, group, job)
+            group_scores, work = scorer.predict(
+                [(record.query, record.text) if pairs else record.text for record in group],
+                raw=not pairs,
+                truncate=how,
+            )
         except InputError as error:
             # Only then is each scored alone, which changes no score, to find all that are refused.
             if len(group) == 1:
@@ -177,15 +184,6 @@ def _score(
         tokens += sum(work.tokens)
         good += group
     return np.concatenate(scores), tokens, good, refused
-
-
-def _scores_of(scorer: Scorer, records: list[Record], job: Job) -> Scores:
-    if isinstance(scorer, Classifier):
-        texts = [record.text for record in records]
-        return scorer.classify(texts, raw_scores=True, truncate=job.truncate)
-    how = "refuse" if job.truncate == "refuse" else scorer.scoring.truncation
-    assert isinstance(scorer, Reranker)  # noqa: S101 - for mypy: there is no third kind
-    return scorer.predict([(record.query, record.text) for record in records], truncate=how)
 
 
 def _refusal(engine: Engine, record: Record, job: Job) -> str | None:

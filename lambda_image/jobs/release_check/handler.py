@@ -139,8 +139,7 @@ def _check_scores(new: Call, manifest: Manifest) -> None:
     labels = manifest.scoring.labels if manifest.scoring else ()
     for golden in manifest.golden:
         assert isinstance(golden, GoldenPair | GoldenText)  # noqa: S101 - for mypy: as the task says
-        inputs: Any = [golden.text] if isinstance(golden, GoldenText) else [*golden[:2]]
-        body = {"inputs": inputs, "raw_scores": True, "truncate": True}
+        body = {"inputs": [*golden[:-1]], "raw_scores": True, "truncate": True}
         logits = {entry["label"]: entry["score"] for entry in _post(new, "/predict", body)}
         for label, logit in zip(labels, golden.logits, strict=True):
             allowed = SCORE_TOLERANCE * max(1, abs(logit))

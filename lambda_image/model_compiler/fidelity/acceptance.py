@@ -25,10 +25,11 @@ from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.loaded_model import load_session
 from embedder.core.model_runner import InferenceSession
 from embedder.core.reranker import Reranker
+from embedder.core.scorer import Scorer
 from embedder.core.session import has_kernel, session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
-from model_compiler.fidelity import measure
+from model_compiler.fidelity import measure, scores
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE, CompilerModel, Graph
 from model_compiler.model.compiled import CompiledModel
@@ -46,7 +47,7 @@ REFERENCE_ROWS = 10_000
 BROKEN = 1e9
 
 #: What runs an artifact of each task.
-ENGINES: dict[str, type[Engine | Reranker | Classifier]] = {
+ENGINES: dict[str, type[Engine | Scorer]] = {
     "classify": Classifier,
     "embed": Engine,
     "rerank": Reranker,
@@ -106,7 +107,7 @@ def accept(
                 session = _loaded(Artifact(folder, manifest))
                 engines.append(type(engine)(manifest, tokenizer, session, truncate="right"))
             against = partial(_compare, model, graph, engines, folder, progress=progress)
-        if isinstance(engine, Reranker | Classifier):
+        if isinstance(engine, Scorer):
             measured = _measure_scores(engine, against, thresholds, progress=progress)
         else:
             compare = partial(
@@ -152,22 +153,21 @@ def _measure_vectors(
 
 
 def _measure_scores(
-    scorer: Reranker | Classifier,
+    scorer: Scorer,
     against: Callable[..., list[Any]] | None,
     thresholds: measure.Thresholds | None,
     *,
     progress: bool,
 ) -> Acceptance:
-    measured = measure.SCORES[scorer.task]
     if against and thresholds:
-        values = against(partial(measured.compare, progress=progress))
-        missed = [miss for fidelity in values for miss in measured.problems(fidelity, thresholds)]
-        report, lines = measure.rounded(values[0]), _tables(values, measured.table)
+        values = against(partial(scores.measure_scores, progress=progress))
+        missed = [miss for fidelity in values for miss in scores.problems(fidelity, thresholds)]
+        report, lines = measure.rounded(values[0]), _tables(values, scores.table)
     else:
-        difference = measured.batch_difference(scorer)
-        missed = measure.difference_problems(difference) if thresholds else []
+        difference = scores.batch_difference(scorer)
+        missed = scores.difference_problems(difference) if thresholds else []
         report, lines = {"batch_difference_max": difference}, ""
-    return Acceptance(report, lines, missed, [], measured.golden(scorer))
+    return Acceptance(report, lines, missed, [], scores.golden_scores(scorer))
 
 
 def _tables(values: Sequence[Any], table: Callable[[Any], str]) -> str:
@@ -179,7 +179,7 @@ def _tables(values: Sequence[Any], table: Callable[[Any], str]) -> str:
 def _compare(
     model: CompilerModel,
     graph: Graph,
-    engines: Sequence[Engine | Reranker | Classifier],
+    engines: Sequence[Engine | Scorer],
     folder: Path,
     compare: Callable[..., Any],
     *,

@@ -1,28 +1,24 @@
-"""Measures how far an artifact's vectors or scores are from the model's own.
+"""Measures how far an artifact's vectors are from the model's own; `scores` does it for scores.
 
 The embedder runs the artifact on a fixed set of texts of many lengths and scripts (`texts.json`),
 alone and in batches, and on short documents for the comparison of nearest neighbors
 (`documents.txt`). The vectors are compared with those of the same model in full precision, which is
-itself compared with the catalog's golden values. For each of some queries, a reranker scores and
-ranks passages of `documents.txt`; the texts show that a passage's score does not depend on the
-passages beside it. A classifier labels the texts and the documents. Both files are part of the
-package, so that the report depends on the model alone.
+itself compared with the catalog's golden values. Both files are part of the package, so that the
+report depends on the model alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 from tqdm import tqdm
 
-from embedder.core.classifier import Classifier
 from embedder.core.engine import Engine
 from embedder.core.fast_tokenizers import Tokenizer
-from embedder.core.reranker import Reranker
 from model_compiler.source.catalog import CatalogGolden
 
 Vectors = npt.NDArray[np.float32]
@@ -34,12 +30,6 @@ DOCUMENTS = 250
 QUERY_STEP = 2
 #: Multiply-adds that the documents may cost in full precision. A large model gets fewer documents.
 NEIGHBOR_BUDGET = 5e11
-#: Passages of a reranker's query, and its best ones that are compared.
-PASSAGES, TOP = 100, 10
-#: Queries, of which a large model gets fewer, but never less than two.
-QUERIES, FEWEST = 10, 2
-#: Multiply-adds that the queries may cost in full precision, of pairs of some 40 tokens.
-PAIR_BUDGET, PAIR_TOKENS = 5e11, 40
 #: The texts of golden values.
 GOLDEN_TEXTS = ("hello world", "How do I parse a date out of a string?")
 #: Components of a golden vector in the manifest.
@@ -100,7 +90,7 @@ def measure(
     named = texts()
     same = reference is artifact
     with tqdm(desc="fidelity", unit=" texts", disable=not progress) as bar:
-        searched = _searched(multiply_adds, documents)
+        searched = affordable_documents(multiply_adds, documents)
         bar.reset(len(named) * (2 if same else 3) + len(searched) * (1 if same else 2))
         alone = _alone(artifact, list(named.values()), bar)
         together = _together(artifact, list(named.values()), bar)
@@ -262,7 +252,7 @@ def shipped_documents() -> list[str]:
     return [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
 
 
-def _searched(multiply_adds: int, most: int) -> list[str]:
+def affordable_documents(multiply_adds: int, most: int) -> list[str]:
     """Return documents from the whole file, as many as the model's size allows."""
     every = shipped_documents()
     tokens_each = 32
@@ -309,10 +299,11 @@ def _overlap(found: Vectors, wanted: Vectors) -> float:
 def _nearest(vectors: Vectors, query: int) -> set[int]:
     scores = vectors @ vectors[query]
     scores[query] = -np.inf
-    return _best(scores, NEIGHBORS)
+    return best(scores, NEIGHBORS)
 
 
-def _best(scores: Vectors, count: int) -> set[int]:
+def best(scores: Vectors, count: int) -> set[int]:
+    """Return the positions of the highest scores."""
     return set(np.argsort(-scores, kind="stable")[:count].tolist())
 
 
@@ -333,242 +324,3 @@ def _start_of(vector: npt.NDArray[np.float32], task: str) -> dict[str, Any]:
 def rounded_list(values: npt.NDArray[np.float32]) -> list[float]:
     """Return a vector with the manifest's decimals."""
     return [round(float(value), DIGITS) for value in values]
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreFidelity:
-    """The measured values, between the artifact and full precision."""
-
-    queries: int
-    passages: int
-    #: Differences of a pair's score from the one in full precision.
-    difference_max: float
-    difference_mean: float
-    #: Kendall's tau of the orders of a query's passages: mean and lowest, over queries and labels.
-    kendall_tau: float
-    kendall_tau_min: float
-    #: Mean share of a query's best passages that full precision also finds.
-    top_overlap: float
-    #: The largest difference of a passage's logit alone from the same one beside others.
-    batch_difference_max: float
-
-
-def measure_scores(
-    artifact: Reranker, reference: Reranker, *, multiply_adds: int, progress: bool = False
-) -> ScoreFidelity:
-    """Compare a reranker with the same model in full precision; see `measure`."""
-    affordable = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))
-    queries, passages = _queries_and_passages(max(FEWEST, min(QUERIES, affordable)))
-    logits, exact_logits, scores, own = [], [], [], []
-    with tqdm(total=len(queries), desc="fidelity", unit=" queries", disable=not progress) as bar:
-        for query in queries:
-            logits.append(_logits(artifact, query, passages))
-            same = reference is artifact
-            exact_logits.append(logits[-1] if same else _logits(reference, query, passages))
-            scores.append(artifact.activated(logits[-1]))
-            own.append(artifact.activated(exact_logits[-1]))
-            bar.update()
-    differences = np.abs(np.array(scores, np.float64) - np.array(own, np.float64))
-    # Of many labels, each orders the passages.
-    orders = [
-        (row[:, label], exact_row[:, label])
-        for row, exact_row in zip(logits, exact_logits, strict=True)
-        for label in range(row.shape[1])
-    ]
-    taus = [kendall_tau(order, exact_order) for order, exact_order in orders]
-    return ScoreFidelity(
-        queries=len(queries),
-        passages=len(passages),
-        difference_max=float(differences.max()),
-        difference_mean=float(differences.mean()),
-        kendall_tau=float(np.mean(taus)),
-        kendall_tau_min=min(taus),
-        top_overlap=float(np.mean([len(_best(a, TOP) & _best(b, TOP)) / TOP for a, b in orders])),
-        batch_difference_max=batch_difference(artifact, queries[0]),
-    )
-
-
-def batch_difference(artifact: Reranker, query: str = "How is a date parsed?") -> float:
-    """Return the largest difference of a logit alone from the same one beside others."""
-    passages = list(texts().values())
-    together = _logits(artifact, query, passages)
-    alone = np.concatenate([_logits(artifact, query, [passage]) for passage in passages])
-    return float(np.abs(together - alone).max())
-
-
-@dataclass(frozen=True, slots=True)
-class LabelFidelity:
-    """The measured values of a classifier, between the artifact and full precision."""
-
-    texts: int
-    #: Differences of a label's score, a probability but of a regression.
-    difference_max: float
-    difference_mean: float
-    #: Texts with another label, or of several labels at once another set of them.
-    changed: int
-    #: Share of texts with the same; of a regression Kendall's tau of their order.
-    agreement: float
-    #: The largest difference of a logit alone from the same one beside others.
-    batch_difference_max: float
-
-
-def measure_labels(
-    artifact: Classifier, reference: Classifier, *, multiply_adds: int, progress: bool = False
-) -> LabelFidelity:
-    """Compare a classifier with the same model in full precision; see `measure`."""
-    labeled = [*texts().values(), *_searched(multiply_adds, DOCUMENTS)]
-    with tqdm(total=2, desc="fidelity", unit=" models", disable=not progress) as bar:
-        logits = exact_logits = _label_logits(artifact, labeled)
-        bar.update()
-        if reference is not artifact:
-            exact_logits = _label_logits(reference, labeled)
-        bar.update()
-    differences = np.abs(artifact.activated(logits) - artifact.activated(exact_logits))
-    same, exact = (_labels(artifact, values) for values in (logits, exact_logits))
-    changed = int((same != exact).any(axis=1).sum())
-    order = artifact.scoring.activation == "identity"
-    tau = kendall_tau(logits[:, 0], exact_logits[:, 0]) if order else 0.0
-    return LabelFidelity(
-        texts=len(labeled),
-        difference_max=float(differences.max()),
-        difference_mean=float(differences.mean()),
-        changed=changed,
-        agreement=tau if order else 1 - changed / len(labeled),
-        batch_difference_max=label_batch_difference(artifact),
-    )
-
-
-def _labels(artifact: Classifier, logits: Vectors) -> npt.NDArray[np.bool_]:
-    """Return which labels each text has; a regression's texts have none."""
-    activation = artifact.scoring.activation
-    if activation == "softmax":
-        limit: Vectors | float = logits.max(axis=1, keepdims=True)
-    else:
-        limit = 0.0 if activation == "sigmoid" else np.inf
-    labels: npt.NDArray[np.bool_] = logits >= limit
-    return labels
-
-
-def label_batch_difference(artifact: Classifier) -> float:
-    """Return the largest difference of a text's logit alone from the same one beside others."""
-    together = _label_logits(artifact, list(texts().values()))
-    alone = [_label_logits(artifact, [text]) for text in texts().values()]
-    return float(np.abs(together - np.concatenate(alone)).max())
-
-
-def label_problems(fidelity: LabelFidelity, thresholds: Thresholds) -> list[str]:
-    """Return a message for each threshold that the artifact misses."""
-    name = "the agreement of labels with full precision"
-    return [
-        *below(name, fidelity.agreement, thresholds.label_agreement),
-        *difference_problems(fidelity.batch_difference_max),
-    ]
-
-
-def label_table(fidelity: LabelFidelity) -> str:
-    """Return the report as a table."""
-    rows = [
-        ("score to full precision, largest difference", f"{fidelity.difference_max:.5f}", ""),
-        ("score to full precision, mean difference", f"{fidelity.difference_mean:.5f}", ""),
-        ("labels that change", f"{fidelity.changed}", f"{fidelity.texts} texts"),
-        ("agreement with full precision", f"{fidelity.agreement:.2%}", ""),
-    ]
-    return aligned(rows)
-
-
-def golden_texts(artifact: Classifier) -> list[dict[str, Any]]:
-    """Return the artifact's logits of a few texts, to check a deployed artifact."""
-    rows = _label_logits(artifact, GOLDEN_TEXTS)
-    return [
-        {"text": text, "logits": rounded_list(row)}
-        for text, row in zip(GOLDEN_TEXTS, rows, strict=True)
-    ]
-
-
-def _label_logits(classifier: Classifier, labeled: Sequence[str]) -> Vectors:
-    return classifier.classify(labeled, truncate="right").work.vectors
-
-
-def kendall_tau(one: Vectors, other: Vectors) -> float:
-    """Return Kendall's tau-b of two lists of scores: 1 for one order, -1 for the reverse.
-
-    Kendall, 1945, "The treatment of ties in ranking problems".
-    """
-    signs, exact_signs = (np.sign(values[:, None] - values[None]) for values in (one, other))
-    pairs = np.sqrt(np.square(signs).sum() * np.square(exact_signs).sum())
-    # Without two different scores there is no order, which only the same can agree with.
-    return (
-        float((signs * exact_signs).sum() / pairs)
-        if pairs
-        else float(not (signs - exact_signs).any())
-    )
-
-
-def score_problems(fidelity: ScoreFidelity, thresholds: Thresholds) -> list[str]:
-    """Return a message for each threshold that the artifact misses."""
-    return [
-        *below("Kendall's tau to full precision", fidelity.kendall_tau, thresholds.kendall_tau),
-        *below(f"the overlap of the {TOP} best", fidelity.top_overlap, thresholds.top_overlap),
-        *difference_problems(fidelity.batch_difference_max),
-    ]
-
-
-def difference_problems(difference: float) -> list[str]:
-    """Return a message if a score depends on the inputs beside it."""
-    if difference == 0:
-        return []
-    return [f"a score differs by {difference:.3g} beside other inputs; it must be the same"]
-
-
-def score_table(fidelity: ScoreFidelity) -> str:
-    """Return the report as a table."""
-    rows = [
-        ("score to full precision, largest difference", f"{fidelity.difference_max:.5f}", ""),
-        ("score to full precision, mean difference", f"{fidelity.difference_mean:.5f}", ""),
-        ("Kendall's tau, mean", f"{fidelity.kendall_tau:.4f}", ""),
-        ("Kendall's tau, lowest", f"{fidelity.kendall_tau_min:.4f}", ""),
-        (f"best {TOP} of {fidelity.passages} in common", f"{fidelity.top_overlap:.1%}", ""),
-    ]
-    return aligned(rows)
-
-
-def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:
-    """Return the artifact's logits of a few pairs, to check a deployed artifact."""
-    query = "How do I parse a date out of a string?"
-    passages = ("Parse a string into a date and a time.", "hello world")
-    return [
-        {"query": query, "passage": passage, "logits": rounded_list(row)}
-        for passage, row in zip(passages, _logits(artifact, query, passages), strict=True)
-    ]
-
-
-def _queries_and_passages(queries: int) -> tuple[list[str], list[str]]:
-    every = shipped_documents()
-    passages = [every[number * len(every) // PASSAGES] for number in range(PASSAGES)]
-    candidates = [document for document in every if document not in passages]
-    return [candidates[number * len(candidates) // queries] for number in range(queries)], passages
-
-
-def _logits(reranker: Reranker, query: str, passages: Sequence[str]) -> Vectors:
-    return reranker.rerank(query, passages, truncate="longest_first").work.vectors
-
-
-class ScoreMeasure(NamedTuple):
-    """The functions that measure the scores of a task."""
-
-    compare: Callable[..., Any]
-    problems: Callable[[Any, Thresholds], list[str]]
-    table: Callable[[Any], str]
-    batch_difference: Callable[[Any], float]
-    golden: Callable[[Any], list[dict[str, Any]]]
-
-
-#: The functions of each task of which a model gives scores.
-SCORES = {
-    "classify": ScoreMeasure(
-        measure_labels, label_problems, label_table, label_batch_difference, golden_texts
-    ),
-    "rerank": ScoreMeasure(
-        measure_scores, score_problems, score_table, batch_difference, golden_pairs
-    ),
-}

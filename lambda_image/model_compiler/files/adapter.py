@@ -118,8 +118,8 @@ def refuse_adapter(folder: ConfigFolder) -> None:
     """Refuse an adapter of another model than an embedding model."""
     if folder.has(ADAPTER_FILE):
         raise UnsupportedModelError(
-            f"{folder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
-            f"model. {MERGE}"
+            f"The model has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
+            f"model, or of a classifier whose base has the same labels. {MERGE}"
         )
 
 

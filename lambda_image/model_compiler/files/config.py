@@ -322,13 +322,13 @@ def _is_plain_classifier(folder: Path) -> bool:
 
 def missing(path: Path | str) -> str:
     """Return the error for a file that a model needs and that is not there."""
-    remedy = REMEDIES.get(
-        PurePath(path).name, "Copy the model's whole folder, or download it again."
-    )
-    if PurePath(path).name == "model.safetensors" and _is_plain_classifier(Path(path).parent):
+    name = PurePath(path).name
+    remedy = REMEDIES.get(name, "Copy the model's whole folder, or download it again.")
+    if name == "model.safetensors" and _is_plain_classifier(Path(path).parent):
         remedy = (
-            "A classifier is read from its weights and not from an ONNX export. Save the model "
-            f"itself: AutoModel{CLASSIFIER}.from_pretrained(MODEL).save_pretrained(FOLDER)."
+            "A classifier is read from its weights, and not from an ONNX export or TensorFlow's "
+            f"file. Save the model itself: AutoModel{CLASSIFIER}.from_pretrained(MODEL)"
+            ".save_pretrained(FOLDER)."
         )
     return f"{path} is missing. {remedy}"
 

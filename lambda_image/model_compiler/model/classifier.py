@@ -18,7 +18,7 @@ from embedder.core.artifact import ScoringEntry
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import refuse_adapter
 from model_compiler.files.config import CLASSIFIER, ConfigFile
-from model_compiler.files.weights import StoredTensor, open_tensors
+from model_compiler.files.weights import StoredTensor
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.compiled import CompiledModel
@@ -26,6 +26,7 @@ from model_compiler.model.cross_encoder import (
     MAX_LABELS,
     ScoreHead,
     head_of_modules,
+    numbered_labels,
     read_default_prompt,
     read_labels,
     read_pairs,
@@ -54,18 +55,28 @@ ACTIVATIONS = {
 }
 IDENTITY = "torch.nn.modules.linear.Identity"
 #: SetFit's settings, its head as a pickle, and the same converted.
-SETFIT_FILE = "config_setfit.json"
-PICKLED_HEAD, JSON_HEAD, TENSORS_HEAD = (
-    f"model_head.{suffix}" for suffix in ("pkl", "json", "safetensors")
-)
+SETFIT_FILE, SETFIT_PICKLE, SETFIT_HEAD = "config_setfit.json", "model_head.pkl", "model_head.json"
 #: By each of them a folder says that SetFit trained it.
-SETFIT_FILES = (SETFIT_FILE, PICKLED_HEAD, JSON_HEAD, TENSORS_HEAD)
-#: The heads of scikit-learn that the compiler can express: of one label of several, and of several.
+SETFIT_FILES = (SETFIT_FILE, SETFIT_PICKLE, SETFIT_HEAD)
+#: The heads that the compiler can express, of one label of several or of several: scikit-learn's,
+#: and of both kinds SetFit's own, in torch.
 HEADS = {
     "LogisticRegression": "single_label_classification",
     "OneVsRestClassifier": "multi_label_classification",
     "MultiOutputClassifier": "multi_label_classification",
+    "SetFitHead": "multi_label_classification",
 }
+#: What converts a pickled head to the arrays and settings that are read. SetFit's own divides its
+#: logits by a temperature (`setfit/modeling.py`).
+HEAD_CONVERSION = (
+    "import joblib, json; h = joblib.load('{pickle}'); t = getattr(h, 'linear', 0); "
+    "s = t and h.temperature + h.eps; t and vars(h).update(coef_=t.weight / s, intercept_="
+    "(t.weight[:, 0] * 0 if t.bias is None else t.bias) / s, multilabel_=h.multitarget, "
+    "classes_=[]); e = getattr(h, 'estimators_', [h]); json.dump({{'head': str(h), "
+    "'multilabel_': getattr(h, 'multilabel_', True), 'classes_': [str(c) for c in h.classes_], "
+    "**{{n: sum((getattr(m, n).tolist() for m in e), []) for n in ('coef_', 'intercept_')}}}}, "
+    "open('{head}', 'w'))"
+)
 #: Settings of LogisticRegression with which its probabilities are not a softmax.
 OTHER_PROBABILITIES = re.compile(r"multi_class|liblinear")
 
@@ -73,7 +84,6 @@ OTHER_PROBABILITIES = re.compile(r"multi_class|liblinear")
 def read_classifier(folder: ModelFolder, precision: Precision = Precision.INT8) -> CompiledModel:
     """Read a classifier's folder, of which the weights are compiled to `precision`."""
     encoder = folder.modules[0].folder if folder.has_modules and folder.modules else folder
-    refuse_adapter(encoder)
     config = encoder.config("config.json")
     problem = config.optional("problem_type")
     if problem not in (None, *ACTIVATIONS):
@@ -82,7 +92,10 @@ def read_classifier(folder: ModelFolder, precision: Precision = Precision.INT8) 
     plain = not folder.has_modules or folder.kinds == ["Transformer"]
     head: Head | ScoreHead
     if plain:
-        _check_architecture(config)
+        names = config.optional("architectures")
+        if names is not None and not any(str(name).endswith(CLASSIFIER) for name in names):
+            refuse_adapter(encoder)  # whose base has no names for the labels
+            config.fail("architectures", f"a name that ends in {CLASSIFIER}", names)
         labels = read_labels(config)
         head = read_score_head(config, labels=len(labels))
     architecture = architectures.parse(config, remedy="")
@@ -95,8 +108,9 @@ def read_classifier(folder: ModelFolder, precision: Precision = Precision.INT8) 
         layout, architecture = read_pairs(encoder, tokenizer, architecture)
     except UnsupportedModelError:  # what a pair is made of, and not what a text is
         layout = PairLayout()
-    if len(set(labels)) < len(labels) or len(labels) > MAX_LABELS:
-        config.fail("id2label", f"up to {MAX_LABELS} labels with different names", list(labels))
+    if len({*labels}) < len(labels) or not all(map(str.strip, labels)) or len(labels) > MAX_LABELS:
+        names = f"up to {MAX_LABELS} labels with different names that are not blank"
+        config.fail("id2label", names, list(labels))
     return scoring_model(
         "classify",
         ScoringEntry(
@@ -128,12 +142,6 @@ def _activation(config: ConfigFile, problem: str | None, stated: str | None, *, 
     return "sigmoid" if stated == "sigmoid" else "softmax"
 
 
-def _check_architecture(config: ConfigFile) -> None:
-    names = config.optional("architectures")
-    if names is not None and not any(str(name).endswith(CLASSIFIER) for name in names):
-        config.fail("architectures", f"a name that ends in {CLASSIFIER}", names)
-
-
 def _check_prompt(folder: ModelFolder) -> None:
     """Check that no text goes before each input; other prompts are only used if one is asked."""
     config = folder.config(SETTINGS_FILE, optional=True)
@@ -159,7 +167,7 @@ def _head_of_modules(
     if setfit := _setfit_head(folder, head):
         return setfit
     dense = head.modules[-1] if head.modules else None
-    if not isinstance(dense, Dense) or head.normalized or folder.has(PICKLED_HEAD):
+    if not isinstance(dense, Dense) or head.normalized or folder.has(SETFIT_PICKLE):
         _refuse_without_head(folder)
     if dense.activation != IDENTITY:
         raise UnsupportedModelError(
@@ -168,28 +176,23 @@ def _head_of_modules(
         )
     names = config.optional("id2label")
     named = isinstance(names, dict) and len(names) == dense.outputs
-    labels = read_labels(config) if named else _numbered(dense.outputs)
+    labels = read_labels(config) if named else numbered_labels(dense.outputs)
     dense = replace(dense, exact=True)
     return replace(head, modules=(*head.modules[:-1], dense), scores=True), labels, problem
 
 
 def _refuse_without_head(folder: ModelFolder) -> NoReturn:
-    pickled = folder.path / PICKLED_HEAD
-    target = folder.path / JSON_HEAD
+    pickle = folder.path / SETFIT_PICKLE
     remedy = "Without --task classify, or task under [model], it is read as an embedding model."
-    if folder.has(PICKLED_HEAD):
+    if folder.has(SETFIT_PICKLE):
+        line = HEAD_CONVERSION.format(pickle=pickle, head=folder.path / SETFIT_HEAD)
         remedy = (
-            f"{PICKLED_HEAD} is a pickle, which can run any code and is never opened. Convert it, "
-            "if it is scikit-learn's and not SetFit's own SetFitHead, with: "
-            'python -c "import joblib, json; '
-            f"h = joblib.load('{pickled}'); e = getattr(h, 'estimators_', [h]); "
-            "json.dump({'head': str(h), 'multilabel_': getattr(h, 'multilabel_', True), "
-            "'classes_': [str(c) for c in h.classes_], **{n: sum((getattr(m, n).tolist() for m in "
-            f"e), []) for n in ('coef_', 'intercept_')}}}}, open('{target}', 'w'))\""
+            f"{SETFIT_PICKLE} is a pickle, which can run any code and is never opened. With SetFit "
+            f'installed, convert it with: python -c "{line}"'
         )
     raise UnsupportedModelError(
         f"{folder.path / MODULES_FILE} must end in a Dense that gives logits, or the head of "
-        f"SetFit be in {JSON_HEAD} or {TENSORS_HEAD}; found {', '.join(folder.kinds)}. {remedy}"
+        f"SetFit be in {SETFIT_HEAD}; found {', '.join(folder.kinds)}. {remedy}"
     )
 
 
@@ -197,18 +200,10 @@ def _setfit_head(
     folder: ModelFolder, body: Head
 ) -> tuple[Head, tuple[str, ...], str | None] | None:
     """Return SetFit's converted head after the modules of its body; None without one."""
-    if folder.has(TENSORS_HEAD):
-        path, config = folder.path / TENSORS_HEAD, ConfigFile(folder.path / TENSORS_HEAD, {})
-        stored = open_tensors(path)
-        arrays = {name: _array(path, name, stored[name].read()) for name in stored}
-    elif folder.has(JSON_HEAD):
-        path, config = folder.path / JSON_HEAD, folder.config(JSON_HEAD)
-        arrays = {name: _array(path, name, config.optional(name)) for name in PARAMETERS}
-    else:
+    if not folder.has(SETFIT_HEAD):
         return None
-    if arrays.keys() != set(PARAMETERS):
-        raise SourceError(f"{path} must have {' and '.join(PARAMETERS)}; found {sorted(arrays)}.")
-    weight, bias = (arrays[name] for name in PARAMETERS)
+    path, config = folder.path / SETFIT_HEAD, folder.config(SETFIT_HEAD)
+    weight, bias = (_array(path, name, config.optional(name)) for name in ("coef_", "intercept_"))
     width = body.dimensions
     if weight.ndim != 2 or weight.shape[1] != width or bias.shape != weight.shape[:1]:
         raise SourceError(
@@ -245,10 +240,6 @@ def _setfit_head(
     return head, labels, problem
 
 
-#: The arrays of a linear model of scikit-learn: [classes, width], or [1, width] of two; [classes].
-PARAMETERS = ("coef_", "intercept_")
-
-
 def _array(path: Path, name: str, value: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     try:
         return np.array(value, np.float64)
@@ -262,16 +253,19 @@ def _setfit_problem(config: ConfigFile) -> tuple[str, Sequence[str] | None]:
     name = head.partition("(")[0]
     if name not in HEADS or OTHER_PROBABILITIES.search(head):
         raise UnsupportedModelError(
-            f"{config.path}: head must be a LogisticRegression of one softmax, or one for each "
-            f"label in {' or '.join(list(HEADS)[1:])}; found {head}."
+            f"{config.path}: head must be a SetFitHead, a LogisticRegression of one softmax, or "
+            f"one for each label in OneVsRestClassifier or MultiOutputClassifier; found {head}."
         )
-    config.require("multilabel_", True)
+    several = config.boolean("multilabel_", True)
+    if name != "SetFitHead":
+        config.require("multilabel_", True)
     classes = config.optional("classes_")
     if classes is not None and not (
         isinstance(classes, list) and all(isinstance(label, str) for label in classes)
     ):
         config.fail("classes_", "a list of strings", classes)
-    return HEADS[name], classes if name == "LogisticRegression" else None
+    problem = HEADS[name if several else "LogisticRegression"]
+    return problem, classes if name == "LogisticRegression" else None
 
 
 def _setfit_labels(
@@ -279,7 +273,7 @@ def _setfit_labels(
 ) -> tuple[str, ...]:
     """Return the names of the labels: SetFit's by the number of the class, or the classes."""
     if names is None:
-        return tuple(classes) if classes and len(classes) == count else _numbered(count)
+        return tuple(classes) if classes and len(classes) == count else numbered_labels(count)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         settings.fail("labels", "a list of strings, or null", names)
     if classes and len(classes) == count and all(label.isdecimal() for label in classes):
@@ -287,7 +281,3 @@ def _setfit_labels(
     if len(names) != count or len(set(names)) < count:
         settings.fail("labels", f"different names of the head's {count} classes", names)
     return tuple(names)
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(f"LABEL_{label}" for label in range(count))

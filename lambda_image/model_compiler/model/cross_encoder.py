@@ -68,8 +68,6 @@ ACTIVATIONS = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.linear.Identity": "identity",
 }
-#: Labels of a model that names none: transformers' default.
-DEFAULT_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}
 MAX_LABELS = 1000
 
 
@@ -175,7 +173,7 @@ def read_cross_encoder(folder: ModelFolder, precision: Precision = Precision.INT
     classifier: Head | ScoreHead | None = None
     if after:
         classifier = head_of_modules(config, after)
-        labels = tuple(f"LABEL_{label}" for label in range(classifier.dimensions))
+        labels = numbered_labels(classifier.dimensions)
     else:
         labels = ("LABEL_0",) if generates else read_labels(config)
         classifier = None if generates else read_score_head(config, labels=len(labels))
@@ -335,13 +333,11 @@ def _next_token_head(
 
 def read_labels(config: ConfigFile) -> tuple[str, ...]:
     """Return the names of the labels, in the order of the logits."""
-    names = config.optional("id2label")
-    count = config.optional("num_labels")
+    names, count = config.optional("id2label"), config.optional("num_labels")
     if names is None:
-        names = DEFAULT_LABELS
-        if count is not None:
-            count = config.integer("num_labels")
-            names = {str(label): f"LABEL_{label}" for label in range(min(count, MAX_LABELS + 1))}
+        number = 2 if count is None else config.integer("num_labels")  # transformers' default
+        named = numbered_labels(min(number, MAX_LABELS + 1))
+        names = {str(label): name for label, name in enumerate(named)}
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         config.fail("id2label", "an object of strings", names)
     if not 1 <= len(names) <= MAX_LABELS or set(names) != {str(i) for i in range(len(names))}:
@@ -349,6 +345,11 @@ def read_labels(config: ConfigFile) -> tuple[str, ...]:
     if count not in (None, len(names)):
         config.fail("num_labels", f"the number of labels in id2label, {len(names)}", count)
     return tuple(names[str(label)] for label in range(len(names)))
+
+
+def numbered_labels(count: int) -> tuple[str, ...]:
+    """Return the names that transformers gives labels without any."""
+    return tuple(f"LABEL_{label}" for label in range(count))
 
 
 def stated_activation(folder: ModelFolder, config: ConfigFile) -> str | None:

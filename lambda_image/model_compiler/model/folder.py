@@ -37,7 +37,7 @@ from model_compiler.tokenizer.pairs import TEMPLATE_FILE, template_text
 MODULES_FILE, ROUTER_FILE = "modules.json", "router_config.json"
 SETTINGS_FILE = "config_sentence_transformers.json"
 #: bge-m3's sparse head, which FlagEmbedding has as a pickle.
-SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
+SPARSE_HEAD, SPARSE_PICKLE = "sparse_linear.safetensors", "sparse_linear.pt"
 #: The files and keys by which a CrossEncoder says that it is one.
 CROSS_ENCODER_KEYS = (
     (SETTINGS_FILE, "model_type"),
@@ -150,17 +150,21 @@ class ModelFolder(ConfigFolder):
         return [module.kind for module in self.modules]
 
     def _no_modules(self) -> SourceError:
-        if self.has(PICKLED_HEAD):
-            pickle, target = self.path / PICKLED_HEAD, self.path / SPARSE_HEAD
+        if self.has(SPARSE_PICKLE):
+            pickle, target = self.path / SPARSE_PICKLE, self.path / SPARSE_HEAD
             return SourceError(
                 f"{pickle} is a pickle, which can run any code and is never opened. "
                 f"For sparse vectors, convert it with: {conversion(pickle, target)}"
             )
         names = sorted(path.name for path in self.path.iterdir())
         listed = ", ".join(names[:8]) or "an empty folder"
+        architecture = self.plain_architecture and (
+            f" Its architecture is {self.plain_architecture}; without modules.json, only one that "
+            f"ends in {CLASSIFIER} is read."
+        )
         return SourceError(
             f"{self} is not a sentence-transformers folder: it has no modules.json. "
-            f"Found {listed}{', ...' if len(names) > 8 else ''}."
+            f"Found {listed}{', ...' if len(names) > 8 else ''}.{architecture}"
         )
 
     def _module(self, path: Path, module: dict[str, Any]) -> Module:

@@ -5,6 +5,7 @@ the contents of the messages `system`, `query` and `document`, with text around 
 any other expression.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +50,7 @@ def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:
 
     `types` says whether the model gets the token types; without, they count as 0.
     """
-    library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
+    library = tokenizers.Tokenizer.from_buffer(_with_pair(tokenizer.data))
     layouts = {_layout(library, query, passage, types=types) for query, passage in PAIRS}
     (layout, *different) = layouts
     if layout is None or different:
@@ -58,6 +59,17 @@ def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:
             "and the type 0 at the first text and 0 or 1 at the second and what follows it."
         )
     return layout
+
+
+def _with_pair(data: bytes) -> bytes:
+    """Add what BERT's class puts around a pair to a file that is made of a `vocab.txt` alone."""
+    document = json.loads(data.decode("utf-8", "surrogatepass"))
+    post = document.get("post_processor") or {}
+    if post.get("pair") != []:
+        return data
+    separator = {"SpecialToken": {**post["single"][-1]["SpecialToken"], "type_id": 1}}
+    post["pair"] = [*post["single"], {"Sequence": {"id": "B", "type_id": 1}}, separator]
+    return json.dumps(document).encode()
 
 
 def _layout(

@@ -136,7 +136,7 @@ def test_a_templates_text_is_tokenized_with_the_text_next_to_it(session):
     ids = {tuple(filter(None, row)) for row, _ in session.rows}  # without padding
     head = words("find for a b now text :")
     assert ids == {(*head, *words("c d"), SEP), (*head, *words("f"), SEP)}
-    assert ranker.rerank("a b c", ["d " * 9], truncate="longest_first").work.tokens == [12]
+    assert ranker.rerank("a b c", ["d " * 9], truncate="right").work.tokens == [12]
     with pytest.raises(EmptyInputError, match=r'"passages\[0\]" must hold text'):
         ranker.rerank("a", [" "])
 
@@ -147,7 +147,7 @@ ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
     ("a", ["b", "c", "d " * 10], InputTooLongError, r'"passages\[2\]" has 14 tokens together', 2),
     ("a", ["b", "x" * 41], InputTooLongError, r'"passages\[1\]" has 41 characters', 1),
     ("x" * 41, ["b"], InputTooLongError, '"query" has 41 characters', None),
-    ("a", [], EmptyInputError, '"passages" must hold at least one passage', None),
+    ("a", [], EmptyInputError, '"passages" must have at least one input', None),
 ]
 
 

@@ -45,7 +45,7 @@ def test_each_text_has_the_scores_that_it_has_alone(classifier, job, source):
     table = pyarrow.parquet.read_table(part)
     assert table.column_names == ["id", "label", "score", "scores", "n"]
     for row, text in zip(table.to_pylist(), (ROWS[0], ROWS[3]), strict=True):
-        alone = classifier.classify([text["text"]]).scores[0].tolist()
+        alone = classifier.predict([text["text"]]).scores[0].tolist()
         assert row["scores"] == dict(zip(classifier.scoring.labels, alone, strict=True))
         assert (row["score"], row["scores"][row["label"]]) == (max(alone), max(alone))
         assert (row["id"], row["n"]) == (text["id"], text["n"])

@@ -15,7 +15,7 @@ from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from model_compiler.compile import CompileOptions, compile_model
 from model_compiler.errors import FidelityError, SourceError
-from model_compiler.fidelity import acceptance
+from model_compiler.fidelity import acceptance, scores
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
 from model_compiler.graph.bases import encoder, post_norm
@@ -78,7 +78,7 @@ def test_the_texts_have_all_lengths_and_scripts():
 
 def test_the_documents_are_shipped():
     """The comparison of neighbors reads the package's own texts, none of them twice."""
-    documents = fidelity._searched(multiply_adds=1, most=fidelity.DOCUMENTS)
+    documents = fidelity.affordable_documents(multiply_adds=1, most=fidelity.DOCUMENTS)
     assert len(set(documents)) == fidelity.DOCUMENTS
     assert documents[0] == "Open a file for reading and return its lines as a list of strings."
 
@@ -161,7 +161,7 @@ def test_the_share_of_unknown_tokens(engine, tmp_path, tiny_folder, capsys):
     assert fidelity.unknown_tokens(engine.tokenizer) == ""
 
 
-SCORES = fidelity.ScoreFidelity(
+SCORES = scores.RankFidelity(
     queries=10,
     passages=100,
     difference_max=0.0,
@@ -187,7 +187,7 @@ SCORES = fidelity.ScoreFidelity(
 )
 def test_the_default_thresholds(of, name, refused, accepted):
     """Each one alone refuses a model, and its own value is accepted."""
-    check = problems if of is PERFECT else fidelity.score_problems
+    check = problems if of is PERFECT else scores.problems
     for value, count in ((refused, 1), (accepted, 0)):
         assert len(check(dataclasses.replace(of, **{name: value}), Thresholds())) == count
 

@@ -1,7 +1,7 @@
 """Small random classifiers, and the texts and pairs of texts that go through them.
 
 The plain ones are the cross-encoders of `reranker_models` with names for their labels. SetFit's are
-an embedding model with a head of scikit-learn.
+an embedding model with a head of scikit-learn, or SetFit's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,6 +53,8 @@ SETFIT: dict[str, tuple[str, int, dict[str, Any]]] = {
     "three classes": ("LogisticRegression", 3, {"labels": None, "normalize_embeddings": True}),
     "one versus rest": ("OneVsRestClassifier", 4, {"labels": ["a", "b", "c", "d"]}),
     "several outputs": ("MultiOutputClassifier", 2, {}),
+    "torch": ("SetFitHead", 3, {"labels": ["a", "b", "c"], "normalize_embeddings": True}),
+    "torch, several labels": ("SetFitHead", 2, {}),
 }
 
 
@@ -87,8 +89,11 @@ def write_setfit(folder: Path, name: str) -> Path:
 
 
 def converted(name: str) -> Mapping[str, Any]:
-    """Return the head as the compiler's line converts it, with the classes 0, 1 and so on."""
+    """Return the head as the compiler's line converts it, with the classes 0, 1 and so on.
+
+    SetFit's own has none.
+    """
     kind, rows, _ = SETFIT[name]
     arrays = {key: value.tolist() for key, value in setfit_head(name).items()}
-    classes = [str(number) for number in range(max(2, rows))]
-    return {"head": f"{kind}()", "multilabel_": True, "classes_": classes, **arrays}
+    classes = [str(number) for number in range(max(2, rows))] * (kind != "SetFitHead")
+    return {"head": f"{kind}()", "multilabel_": name != "torch", "classes_": classes, **arrays}

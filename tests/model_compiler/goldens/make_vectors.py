@@ -3,7 +3,7 @@
 Each input is alone in its batch. Without names of files, all of `GOLDENS` are made.
 
 pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 model2vec==0.10.0 orjson
-    scikit-learn==1.9.1
+    scikit-learn==1.9.1 setfit==1.2.0
 PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_vectors.py [NAME ...]
 """
 
@@ -20,6 +20,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from setfit import SetFitHead
 from sklearn.linear_model import LogisticRegression
 
 from tests.model_compiler.goldens import (
@@ -34,6 +35,8 @@ from tests.model_compiler.goldens.llama_model import write_voyage
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_router
 
 HERE = Path(__file__).resolve().parent
+#: SetFit's own head divides its logits by it.
+TEMPERATURE = 0.5
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "model2vec", "tokenizers")
 
 
@@ -213,7 +216,7 @@ def _in_order(scored: Sequence[dict[str, Any]], names: Any) -> list[float]:
 
 
 def _setfit(folder: Path, name: str) -> list[list[float]]:
-    """Score the texts as SetFit does: by scikit-learn, on the vectors of the body."""
+    """Score the texts as SetFit does: by scikit-learn or its own, on the vectors of the body."""
     kind, rows, settings = classifier_models.SETFIT[name]
     arrays = classifier_models.setfit_head(name)
 
@@ -229,7 +232,15 @@ def _setfit(folder: Path, name: str) -> list[list[float]]:
     vectors = np.concatenate(
         [body.encode([text], normalize_embeddings=normalizes) for text in texts]
     )
-    if kind == "LogisticRegression":
+    if kind == "SetFitHead":
+        own = SetFitHead(
+            32, rows, multitarget=name != "torch", device="cpu", temperature=TEMPERATURE
+        )
+        with torch.no_grad():
+            for parameter, array in zip(own.parameters(), arrays.values(), strict=True):
+                parameter.copy_(torch.tensor(array) * (TEMPERATURE + own.eps))
+        probabilities = own.predict_proba(torch.tensor(vectors))
+    elif kind == "LogisticRegression":
         probabilities = linear(slice(None), max(2, rows)).predict_proba(vectors)
     else:
         heads = [linear(slice(row, row + 1), 2) for row in range(rows)]

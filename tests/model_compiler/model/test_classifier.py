@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from embedder.core.classifier import Classifier
 from embedder.core.engine import Engine
@@ -50,7 +50,7 @@ def test_scores_are_the_models_own(tmp_path, compile_tiny, variant):
     folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
     artifact = compile_tiny(folder, task="classify")
     classifier = Classifier.load(artifact, truncate="right")
-    scores, work = classifier.classify(INPUTS)
+    scores, work = classifier.predict(INPUTS)
     assert scores == pytest.approx(GOLDEN[f"{variant}/scores"], abs=1e-5)
     assert work.vectors == pytest.approx(GOLDEN[f"{variant}/logits"], abs=1e-5, rel=5e-5)
     assert max(work.tokens) == artifact.manifest.max_tokens
@@ -63,10 +63,10 @@ def test_a_score_does_not_depend_on_other_inputs(tmp_path, compile_tiny, variant
     """In int8, an input has the same bits alone, with others and in another order."""
     folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
     classifier = Classifier.load(compile_tiny(folder, Precision.INT8), truncate="left")
-    together = classifier.classify(INPUTS).scores
-    alone = [classifier.classify([given]).scores[0].tolist() for given in INPUTS]
+    together = classifier.predict(INPUTS).scores
+    alone = [classifier.predict([given]).scores[0].tolist() for given in INPUTS]
     assert together.tolist() == alone
-    assert classifier.classify(INPUTS[::-1]).scores[::-1].tolist() == alone
+    assert classifier.predict(INPUTS[::-1]).scores[::-1].tolist() == alone
 
 
 def test_a_tokenizer_from_sentencepiece_alone(tmp_path, compile_tiny):
@@ -74,69 +74,108 @@ def test_a_tokenizer_from_sentencepiece_alone(tmp_path, compile_tiny):
     variant = "xlm-roberta"
     folder = write_classifier(tmp_path / "model", **VARIANTS[variant])
     edit_json(folder / "tokenizer_config.json", unk_id=0)
-    scores = Classifier.load(compile_tiny(folder), truncate="right").classify(INPUTS).scores
+    scores = Classifier.load(compile_tiny(folder), truncate="right").predict(INPUTS).scores
     assert scores == pytest.approx(GOLDEN[f"{variant}/scores"], abs=1e-5)
 
 
-def _write_head(folder: Path, name: str, form: str) -> None:
-    if form == "json":
-        write_json(folder / "model_head.json", converted(name))
-    else:
-        save_file(setfit_head(name), folder / "model_head.safetensors")
+def test_a_vocabulary_alone_takes_pairs(tmp_path, compile_tiny):
+    """BERT's class puts around a pair what its `tokenizer.json` does."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)) + "\n")
+    scores = Classifier.load(compile_tiny(folder), truncate="right").predict(INPUTS).scores
+    assert scores == pytest.approx(GOLDEN["bert/scores"], abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [*((name, "json") for name in SETFIT), ("binary", "tensors"), ("three classes", "tensors")],
-)
-def test_a_head_of_setfit(tmp_path, compile_tiny, name, form):
-    """Its probabilities are scikit-learn's, of one label and of several, from both forms."""
+def test_an_adapter_with_its_own_head(tmp_path, compile_tiny):
+    """A trained head is saved whole by peft; a base that is no classifier has no labels for it."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    settings = {"peft_type": "LORA", "r": 1, "target_modules": ["query"], "task_type": "SEQ_CLS"}
+    write_json(folder / "adapter_config.json", {**settings, "modules_to_save": ["classifier"]})
+    base, adapter = load_file(folder / "model.safetensors"), {}
+    for name, tensor in base.items():
+        if name.startswith("classifier."):
+            adapter[f"base_model.model.{name}"] = np.ascontiguousarray(tensor[::-1])
+        elif name.endswith("query.weight"):
+            module = f"base_model.model.{name.removesuffix('.weight')}"
+            adapter[f"{module}.lora_A.weight"] = np.ones((1, tensor.shape[1]), np.float32)
+            adapter[f"{module}.lora_B.weight"] = np.zeros((tensor.shape[0], 1), np.float32)
+    save_file(adapter, folder / "adapter_model.safetensors")
+    scores = Classifier.load(compile_tiny(folder), truncate="right").predict(INPUTS).scores
+    assert scores == pytest.approx(GOLDEN["bert/scores"][:, ::-1], abs=1e-5)
+    edit_json(folder / "config.json", architectures=["BertModel"])
+    with pytest.raises(CompilerError, match="a classifier whose base has the same labels"):
+        read_classifier(ModelFolder.read(folder))
+
+
+def test_a_model_for_tokens_is_named(tmp_path, compile_tiny):
+    """One that labels each token is neither a classifier nor an embedding model."""
+    folder = write_classifier(tmp_path / "model", labels=SENTIMENT)
+    edit_json(folder / "config.json", architectures=["BertForTokenClassification"])
+    with pytest.raises(CompilerError, match="Its architecture is BertForTokenClassification;"):
+        compile_tiny(folder)
+
+
+@pytest.mark.parametrize("name", SETFIT)
+def test_a_head_of_setfit(tmp_path, compile_tiny, name):
+    """Its probabilities are scikit-learn's or its own, of one label and of several."""
     folder = write_setfit(tmp_path / "model", name)
-    _write_head(folder, name, form)
+    write_json(folder / "model_head.json", converted(name))
     classifier = Classifier.load(compile_tiny(folder, task="classify"), truncate="right")
-    assert classifier.classify(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
-    numbers = "012" if form == "json" else ("LABEL_0", "LABEL_1", "LABEL_2")
-    expected = {"binary": ("no", "yes"), "three classes": tuple(numbers)}
+    assert classifier.predict(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
+    expected = {"binary": ("no", "yes"), "three classes": tuple("012"), "torch": tuple("abc")}
     assert classifier.scoring.labels == expected.get(name, classifier.scoring.labels)
 
 
-class OneVsRestClassifier:
-    """What a pickle of scikit-learn has for the line that converts it."""
+class PickledHead:
+    """What a pickle has for the line that converts it."""
 
-    def __init__(self, **attributes: Any) -> None:
+    def __init__(self, text: str = "", **attributes: Any) -> None:
+        self.text = text
         self.__dict__ |= attributes
 
     def __str__(self) -> str:
-        return "OneVsRestClassifier(estimator=LogisticRegression())"
+        return self.text
 
 
-def test_the_line_that_converts_a_pickle(tmp_path, compile_tiny):
-    """A pickle is refused with it; it writes the file that is read."""
-    name = "one versus rest"
-    folder = write_setfit(tmp_path / "model", name)
+def _pickled(name: str) -> PickledHead:
+    """Return a head with the attributes of scikit-learn's class, or of SetFit's own."""
     arrays = setfit_head(name)
+    if SETFIT[name][0] == "SetFitHead":
+        linear = PickledHead(weight=arrays["coef_"] * 2.5, bias=arrays["intercept_"] * 2.5)
+        settings = {"temperature": 2.0, "eps": 0.5, "multitarget": name != "torch"}
+        return PickledHead("SetFitHead()", linear=linear, **settings)
     heads = [
-        OneVsRestClassifier(coef_=weight[None], intercept_=bias[None])
+        PickledHead(coef_=weight[None], intercept_=bias[None])
         for weight, bias in zip(arrays["coef_"], arrays["intercept_"], strict=True)
     ]
-    head = OneVsRestClassifier(estimators_=heads, classes_=np.arange(4), multilabel_=True)
+    text = "OneVsRestClassifier(estimator=LogisticRegression())"
+    return PickledHead(text, estimators_=heads, classes_=np.arange(4), multilabel_=True)
+
+
+@pytest.mark.parametrize("name", ["one versus rest", "torch", "torch, several labels"])
+def test_the_line_that_converts_a_pickle(tmp_path, compile_tiny, name):
+    """A pickle is refused with it; it writes the file that is read."""
+    folder, head = write_setfit(tmp_path / "model", name), _pickled(name)
     (folder / "model_head.pkl").write_bytes(pickle.dumps(head))
     with pytest.raises(CompilerError, match="is a pickle, which can run any code") as refused:
         read_classifier(ModelFolder.read(folder))
     (line,) = re.findall(r'python -c "(.*)"', str(refused.value))
     subprocess.run([sys.executable, "-c", line], check=True, cwd=Path(__file__).parents[3])
-    assert json.loads((folder / "model_head.json").read_text()) == {
-        **converted(name),
-        "head": str(head),
-    }
+    written = json.loads((folder / "model_head.json").read_text())
+    arrays = {key: pytest.approx(np.array(value)) for key, value in setfit_head(name).items()}
+    assert {key: np.array(written.pop(key)) for key in arrays} == arrays
+    expected = {**converted(name), "head": str(head)}
+    assert written == {key: value for key, value in expected.items() if key not in arrays}
     classifier = Classifier.load(compile_tiny(folder, task="classify"), truncate="right")
-    assert classifier.classify(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
+    assert classifier.predict(TEXTS).scores == pytest.approx(GOLDEN[f"setfit, {name}"], abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"head": "SVC()"}, "head must be a LogisticRegression .*; found SVC"),
+        ({"head": "SVC()"}, "head must be a SetFitHead, a LogisticRegression .*; found SVC"),
         ({"head": "LogisticRegression(solver='liblinear')"}, "found LogisticRegression.solver"),
         ({"head": "ClassifierChain()"}, "found ClassifierChain"),
         ({"multilabel_": False}, "multilabel_ is false"),
@@ -173,7 +212,7 @@ def test_a_dense_module_at_the_end(tmp_path, compile_tiny):
     edit_json(folder / "modules.json", lambda modules: modules[:-1])
     edit_json(folder / "config.json", id2label=dict(enumerate(SENTIMENT)))
     classifier = Classifier.load(compile_tiny(folder, task="classify"))
-    scores, work = classifier.classify(["hello world"])
+    scores, work = classifier.predict(["hello world"])
     powers = np.exp(work.vectors.astype(np.float64))
     assert scores == pytest.approx(powers / powers.sum(), abs=1e-6)
     assert classifier.scoring.labels == SENTIMENT
@@ -209,7 +248,10 @@ def test_a_folder_of_setfit_without_a_task(tmp_path, compile_tiny, capsys):
                 r"M\.from_pretrained\('FOLDER'\)\.save_pretrained\('FOLDER'\)"
             ),
         ),
-        ("model.onnx", "not from an ONNX export. Save the model itself: AutoModelForSequenceClass"),
+        (
+            "model.onnx",
+            "not from an ONNX export or TensorFlow's file. Save the model itself: AutoModelForSeq",
+        ),
     ],
 )
 def test_a_classifier_without_safetensors(tmp_path, compile_tiny, file, remedy):
@@ -258,6 +300,7 @@ def test_an_artifact_of_the_other_kind(tmp_path, compile_tiny):
     ("change", "message"),
     [
         ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "id2label must be up to 1000 labels with"),
+        ({"id2label": {"0": "a", "1": " ", "2": "b"}}, "different names that are not blank"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label must be names for the numbers"),
         ({"id2label": {"0": "a"}, "problem_type": "single_label_classification"}, "problem_type"),
         ({"problem_type": "ranking"}, "problem_type must be one of single_label_classification,"),
@@ -289,9 +332,9 @@ def test_a_tokenizer_that_makes_no_known_pairs(tmp_path, compile_tiny, capsys):
     classifier = Classifier.load(compile_tiny(folder), truncate="right")
     assert "takes single texts and no pairs. " in capsys.readouterr().err
     golden = GOLDEN["bert/scores"][[isinstance(given, str) for given in INPUTS]]
-    assert classifier.classify(TEXTS).scores == pytest.approx(golden, abs=1e-5)
+    assert classifier.predict(TEXTS).scores == pytest.approx(golden, abs=1e-5)
     with pytest.raises(InvalidFieldError, match=r"model takes single texts, .* at position 1"):
-        classifier.classify(["a", ("a", "b")])
+        classifier.predict(["a", ("a", "b")])
 
 
 def test_the_label_space_follows_the_scores(tmp_path, compile_tiny):

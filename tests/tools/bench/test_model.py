@@ -97,7 +97,7 @@ def test_a_classifier_is_measured_with_its_scores(tmp_path):
     with Worker(Contender(KIT, artifact)) as worker:
         (scores,) = worker.ask({"vectors": ["a violin"]})
     classifier = Classifier.load(load_artifact(artifact))
-    assert scores == classifier.classify(["a violin"]).scores[0].tolist()
+    assert scores == classifier.predict(["a violin"]).scores[0].tolist()
     assert len(scores) == len(SENTIMENT)
 
 

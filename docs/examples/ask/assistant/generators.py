@@ -22,9 +22,8 @@ _REASONS = {"end_turn": "stop", "max_tokens": "length", "model_context_window_ex
 
 def make_generator(model: str) -> Generator:
     """Return that of a folder, which may be in S3, or else that of the name of Bedrock."""
-    if model.startswith("s3://"):
-        return _local(fetch(model))
-    return _local(Path(model)) if Path(model).is_dir() else _bedrock(model)
+    folder = fetch(model) if model.startswith("s3://") else Path(model)
+    return _local(folder) if folder.is_dir() else _bedrock(model)
 
 
 def _bedrock(model: str) -> Generator:
@@ -80,8 +79,7 @@ def _local(folder: Path) -> Generator:
 def fetch(location: str, sums: Path = SUMS) -> Path:
     """Return the files of `s3://BUCKET/FOLDER` that `sums` lists, before SnapStart's snapshot."""
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    folder = Path(tempfile.gettempdir()) / "model"
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp())
     client = boto3.client("s3")
     for line in sums.read_text().splitlines():
         digest, name = line.split(maxsplit=1)

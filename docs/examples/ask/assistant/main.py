@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.requests import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
 from embedding_client import EmbeddingClient, EmbeddingClientError, RetryPolicy
 
@@ -46,7 +46,7 @@ class Message(BaseModel, extra="forbid"):
 class Question(BaseModel, extra="forbid"):
     """The fields of OpenAI's request that are obeyed, and `model`, which the deploy decides."""
 
-    messages: list[Message] = Field(min_length=1, max_length=21)
+    messages: list[Message] = Field(min_length=1, max_length=1000)
     model: str | None = None
     stream: bool | None = None
     stream_options: dict[Literal["include_usage"], bool] | None = None
@@ -55,10 +55,11 @@ class Question(BaseModel, extra="forbid"):
     temperature: float | None = Field(default=None, ge=0, le=0)
 
 
-@app.get("/health")
-def health() -> str:
-    """Answer once the model is loaded: Lambda Web Adapter waits for it."""
-    return "ok"
+@app.get("/v1/models")
+def models() -> dict[str, Any]:
+    """List the one model: chat clients ask first, and Lambda Web Adapter until it is loaded."""
+    model = {"id": _model, "object": "model", "created": 0, "owned_by": "ask"}
+    return {"object": "list", "data": [model]}
 
 
 @app.post("/v1/chat/completions")
@@ -83,7 +84,7 @@ def answer(question: Question) -> Response:
     nothing: list[str | End] = [NOTHING_FOUND, ("stop", 0, 0)]
     limit = question.max_completion_tokens or question.max_tokens or 500
     pieces = _generate(conversation(said, sources), limit) if sources else iter(nothing)
-    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": _model}
+    head = {"id": f"chatcmpl-{os.urandom(16).hex()}", "created": int(time.time()), "model": _model}
     head["sources"] = [source._asdict() for source in sources]
     steps = _steps(pieces, deadline)
     if question.stream:
@@ -133,8 +134,11 @@ def _events(question: Question, head: dict[str, Any], steps: Iterator[Step]) -> 
     yield "data: [DONE]\n\n"
 
 
+@app.exception_handler(HTTPException)
 @app.exception_handler(RequestValidationError)
-def _invalid(_request: Request, error: RequestValidationError) -> Response:
+def _refused(_request: Request, error: HTTPException | RequestValidationError) -> Response:
+    if isinstance(error, HTTPException):
+        return _error(f"{error.detail}: try POST /v1/chat/completions", status=error.status_code)
     reasons = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
     return _error("; ".join(reasons))
 

@@ -15,126 +15,19 @@ as Cohere's is and Jina's is not.
 Imported on demand: no embedding model pays for it.
 """
 
-from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 from embedder.core import errors
-from embedder.core.reranker import MAX_PASSAGES, Reranker
-from embedder.core.scorer import Scores
+from embedder.core.scorer import MAX_INPUTS
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.openai import InfinityModels
 from embedder.http.apis.operation import Alternative, Api, Call, Operation, json_response
-from embedder.http.apis.scores import RAW_SCORES, ScoreInfo, labeled
-from embedder.http.apis.tei import Tei, timing_headers
+from embedder.http.apis.scores import RAW_SCORES, Predict, ScoreInfo, ScoringOperation
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
 
-
-class ScoringOperation(Operation):
-    """An operation of a reranker."""
-
-    api: type[Api] = Tei
-    truncate_hint = 'Send "truncate": true to have it cut.'
-
-    @cached_property
-    def reranker(self) -> Reranker:
-        """The model."""
-        reranker = self.model.loaded
-        assert isinstance(reranker, Reranker)  # noqa: S101 - for mypy: the routes of its task say so
-        return reranker
-
-    def score(
-        self,
-        call: Call,
-        pairs: Sequence[tuple[str, str]],
-        *,
-        field: str,
-        query_field: str = "query",
-        **options: Any,
-    ) -> Scores:
-        """Score pairs with these options of `Reranker.predict`, and note the result in the record.
-
-        Errors name `field`, which has the list of passages, or `query_field`.
-        """
-        try:
-            scores = self.reranker.predict(pairs, deadline=call.request.deadline, **options)
-        except errors.InputError as error:
-            if error.position is None:  # no truncation helps such a query
-                raise error.named(query_field, field=query_field) from None
-            hint = self.truncate_hint if isinstance(error, errors.InputTooLongError) else ""
-            raise error.named(f"{field}[{error.position}]", field=field, hint=hint) from None
-        except errors.BatchTooLargeError as error:
-            error.field = field
-            raise
-        call.record.embeddings = scores.work
-        return scores
-
-
-TOP_N = Field("top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default.")
-
-
-class Predict(ScoringOperation):
-    """`{"inputs": ["a", "b"]}` or a list of such pairs → the score of each label, highest first."""
-
-    name = "tei_predict"
-    summary = "Score pairs of texts by label, in the API of text-embeddings-inference."
-
-    def fields(self) -> tuple[Field, ...]:
-        pairs = PairsType(TextType(self.reranker.max_characters))
-        return (
-            Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
-            *truncation_fields(self.reranker, pairs=True),
-            RAW_SCORES,
-        )
-
-    def respond(self, call: Call, /) -> Response:
-        pairs, is_list = call.values["inputs"]
-        scores = self.score(
-            call,
-            pairs,
-            field="inputs",
-            query_field="inputs",
-            truncate=_truncation(call.values),
-            raw=call.values["raw_scores"],
-        )
-        labels = labeled(scores, self.reranker.scoring.labels)
-        return json_response(
-            labels if is_list else labels[0], headers=timing_headers(scores.work, call, "score")
-        )
-
-
-class PairsType(JsonType):
-    """Two texts, or a list of such pairs."""
-
-    allowed = (
-        "a list of two strings, or a list that is not empty of such lists: a reranker scores "
-        "pairs, and a classifier labels single texts"
-    )
-
-    def __init__(self, text: TextType) -> None:
-        self._text = text
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        pair = {"type": "array", "items": self._text.schema, "minItems": 2, "maxItems": 2}
-        return {"anyOf": [pair, {"type": "array", "items": pair, "minItems": 1}]}
-
-    def check(self, value: object, name: str) -> tuple[list[tuple[str, str]], bool]:
-        """Return the pairs, and whether they came as a list."""
-        if not isinstance(value, list) or not value:
-            raise self.error(value, name)
-        if isinstance(value[0], str):
-            return [self._pair(value, name)], False
-        return [
-            self._pair(pair, f"{name}[{position}]") for position, pair in enumerate(value)
-        ], True
-
-    def _pair(self, value: object, name: str) -> tuple[str, str]:
-        if not isinstance(value, list) or len(value) != 2:
-            raise self.error(value, name)
-        return self._text.check(value[0], f"{name}[0]"), self._text.check(value[1], f"{name}[1]")
+TOP_N = Field("top_n", Integer(1, MAX_INPUTS), "The most results to return; all by default.")
 
 
 class Cohere(Api):
@@ -171,11 +64,10 @@ class CohereRerank(ScoringOperation):
     }
 
     def fields(self) -> tuple[Field, ...]:
-        text = TextType(self.reranker.max_characters)
-        documents = DocumentsType(text)
+        documents = DocumentsType(self.text)
         return (
             Field("model", String(256), "Any name: one model is served, and the answer names it."),
-            Field("query", text, "What is searched for.", required=True),
+            Field("query", self.text, "What is searched for.", required=True),
             Field("documents", documents, "What is ranked."),
             Field("texts", documents, "Another name for documents."),
             TOP_N,
@@ -212,17 +104,15 @@ class CohereRerank(ScoringOperation):
             field=field,
             truncate="passage" if values["truncate"] else "refuse",
             max_passage_tokens=values["max_tokens_per_doc"],
-            raw=values["raw_scores"],
         )
-        work = scores.work
-        tokens, logits = sum(work.tokens), work.vectors[:, 0].tolist()
+        tokens, logits = sum(scores.work.tokens), scores.work.vectors[:, 0].tolist()
         # A score that is a logit itself needs no other.
-        ranks = not (values["raw_scores"] or self.reranker.scoring.activation == "identity")
-        return json_response(
+        ranks = not (values["raw_scores"] or self.scorer.scoring.activation == "identity")
+        return self.answer(
             {
                 "id": call.record.id,
                 "object": self.object_name,
-                "model": self.reranker.manifest.model.name,
+                "model": self.scorer.manifest.model.name,
                 "results": [
                     {
                         "index": index,
@@ -241,9 +131,8 @@ class CohereRerank(ScoringOperation):
                     "tokens": {"input_tokens": tokens},
                 },
                 "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-                "score_space": work.vector_space,
             },
-            headers={"x-score-space": work.vector_space},
+            scores,
         )
 
 
@@ -271,14 +160,15 @@ class Rerank(ScoringOperation):
         "Score texts for a query, in the API of text-embeddings-inference. A body with "
         "\"documents\" is answered in the shape of Cohere's and infinity's."
     )
+    truncate_hint = Predict.truncate_hint
     alternative = Alternative(InfinityRerank, "documents", ("texts",))
 
     def fields(self) -> tuple[Field, ...]:
-        text = TextType(self.reranker.max_characters)
+        texts = InputsType(self.text, single=False)
         return (
-            Field("query", text, "What is searched for.", required=True),
-            Field("texts", InputsType(text, single=False), "The texts to score.", required=True),
-            *truncation_fields(self.reranker, pairs=True),
+            Field("query", self.text, "What is searched for.", required=True),
+            Field("texts", texts, "The texts to score.", required=True),
+            *truncation_fields(self.scorer, pairs=True),
             RAW_SCORES,
             Field("return_text", Boolean(), "Also return each text.", default=False),
             TOP_N,
@@ -287,13 +177,8 @@ class Rerank(ScoringOperation):
     def respond(self, call: Call, /) -> Response:
         values = call.values
         texts = values["texts"].texts
-        scores = self.score(
-            call,
-            [(values["query"], text) for text in texts],
-            field="texts",
-            truncate=_truncation(values),
-            raw=values["raw_scores"],
-        )
+        pairs = [(values["query"], text) for text in texts]
+        scores = self.score(call, pairs, field="texts")
         return json_response(
             [
                 {
@@ -303,7 +188,7 @@ class Rerank(ScoringOperation):
                 }
                 for index, score in scores.best_first()[: values["top_n"]]
             ],
-            headers=timing_headers(scores.work, call, "score"),
+            headers=self.headers(scores, call),
         )
 
 
@@ -346,7 +231,3 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/info": {"GET": ScoreInfo},
     "/models": {"GET": InfinityModels},
 }
-
-
-def _truncation(values: dict[str, Any]) -> str:
-    return "longest_first" if values["truncate"] else "refuse"

@@ -26,7 +26,7 @@ from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer
 
 if TYPE_CHECKING:
-    from embedder.core.reranker import Reranker
+    from embedder.core.scorer import Scorer
 
 #: The part that each list has in the fused score. Source: `python -m tools.questions`, where no
 #: set lost by 0.7 to 0.9 for dense; with equal parts, or by ranks, questions lost 0.07.
@@ -70,7 +70,7 @@ class Search(EmbeddingOperation):
     more_statuses = (404,)
     summary = "Search the index; fuse and rerank what is found."
 
-    def __init__(self, similar: Similar, reranker: Reranker | None) -> None:
+    def __init__(self, similar: Similar, reranker: Scorer | None) -> None:
         self._searches = {search.mode: search for search in similar.choices}
         self._reranker = reranker
         super().__init__(similar.model)
@@ -181,7 +181,7 @@ class Search(EmbeddingOperation):
         times.end(search)
         return matches
 
-    def _reranked(self, reranker: Reranker, ranked: list[Candidate], call: Call) -> list[Candidate]:
+    def _reranked(self, reranker: Scorer, ranked: list[Candidate], call: Call) -> list[Candidate]:
         """Return the candidates by the reranker's scores; equal ones stay in their order."""
         if not ranked:
             return ranked
@@ -214,10 +214,10 @@ def operation(routes: Mapping[str, Mapping[str, Operation]]) -> Search:
     assert isinstance(similar, Similar)  # noqa: S101 - for mypy
     if rerank is None:
         return Search(similar, None)
-    from embedder.http.apis.rerank import ScoringOperation  # noqa: PLC0415 - on demand
+    from embedder.http.apis.scores import ScoringOperation  # noqa: PLC0415 - on demand
 
     assert isinstance(rerank, ScoringOperation)  # noqa: S101 - for mypy
-    return Search(similar, rerank.reranker)
+    return Search(similar, rerank.scorer)
 
 
 def fused(lists: Mapping[str, Sequence[IndexMatch]]) -> list[Candidate]:

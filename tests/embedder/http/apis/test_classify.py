@@ -40,12 +40,14 @@ def router(artifact: Artifact) -> Router:
     return build_router(EmbedderSettings(artifact=str(artifact.folder), mcp=True))
 
 
-def labels_of(router: Router, inputs: list[Any], **options: Any) -> list[list[dict[str, Any]]]:
+def labels_of(
+    router: Router, inputs: list[Any], *, raw_scores: bool = False
+) -> list[list[dict[str, Any]]]:
     """Return the labels that the model itself gives inputs, the highest score first."""
     classifier = router.model.loaded
     assert isinstance(classifier, Classifier)
     labeled = []
-    for row in classifier.classify(inputs, **options).scores.tolist():
+    for row in classifier.predict(inputs, raw=raw_scores).scores.tolist():
         pairs = zip(row, classifier.scoring.labels, strict=True)
         labeled.append([{"score": score, "label": name} for score, name in sorted(pairs)[::-1]])
     return labeled
@@ -93,7 +95,7 @@ def test_infinitys_form(router):
     }
     error = read(post(router, "/classify", {"input": ["x", LONG]}), 400)["error"]
     assert error["message"].startswith('"input[1]" has 62 tokens')
-    assert error["param"] == "input[1]"
+    assert error["param"] == "input"
 
 
 def test_hugging_faces_parameters(router):
@@ -109,6 +111,8 @@ def test_hugging_faces_parameters(router):
         body = {"inputs": "x", "parameters": {"function_to_apply": function, "top_k": 2}}
         (labels,) = read(post(router, "/", body))
         assert [entry["score"] for entry in labels] == pytest.approx(scores[:2], abs=1e-6)
+    many = read(post(router, "/", {"inputs": "x", "parameters": {"top_k": 999}}))
+    assert many == labels_of(router, ["x"])
     absent = read(post(router, "/", {"inputs": "x", "parameters": None}))
     assert absent == labels_of(router, ["x"])[0]
 
@@ -128,8 +132,15 @@ BAD: list[tuple[str, dict[str, Any], int, str]] = [
     ("/predict", {"inputs": [["a"], ["b", 1]]}, 422, '"inputs[1][1]" must be a string'),
     ("/predict", {"inputs": [["a"], ["b", " "]]}, 400, '"inputs[1][1]" must be a string'),
     ("/predict", {"inputs": [["a"], [LONG]]}, 422, '"inputs[1]" has 62 tokens'),
-    ("/predict", {"inputs": [["a"]] * 10_001}, 422, "at most 10000 inputs; found 10001"),
+    (
+        "/predict",
+        {"inputs": [["a"]] * 10_001},
+        422,
+        "At most 10000 inputs are allowed in one request; found 10001",
+    ),
     ("/predict", {"inputs": "a", "top_k": 1}, 422, 'unknown: "top_k"'),
+    ("/", {"inputs": "a", "parameters": {"top_k": 0}}, 422, "whole number from 1 to 1000000"),
+    ("/classify", {"text": "a", "top_k": -1}, 400, '"top_k" must be a whole number from 1'),
     ("/", {"inputs": ["a"], "parameters": {}}, 422, '"inputs" must be a string with'),
     ("/", {"inputs": "a", "parameters": {"padding": 1}}, 422, 'unknown: "padding"'),
     ("/", {"inputs": "a", "parameters": {"function_to_apply": "tanh"}}, 422, 'found "tanh"'),
@@ -164,7 +175,7 @@ def test_other_models_name_a_classifier(tmp_path, request):
     router = build_router(EmbedderSettings(artifact=str(reranker.folder)))
     for inputs in ("a", ["a"], [["a"], ["b", "c"]]):
         error = read(post(router, "/predict", {"inputs": inputs}), 422)["error"]
-        assert "a reranker scores pairs, and a classifier labels single texts" in error
+        assert "A reranker scores pairs, and a classifier labels single texts" in error
 
 
 @pytest.mark.parametrize(
