@@ -4,10 +4,10 @@ Zig's C compiler, a package of PyPI, builds for both processors on any machine, 
 The libraries are in the repository, so whoever builds an image or a zip needs no compiler.
 """
 
+import argparse
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -74,5 +74,12 @@ def _run(*command: str, variables: dict[str, str]) -> None:
     subprocess.run(command, cwd=SOURCES, env=os.environ | variables, check=True)  # noqa: S603 - the compiler of the pins
 
 
+def main() -> None:
+    """Build both libraries, by default those of the repository."""
+    parser = argparse.ArgumentParser(prog="scripts/build-linear-rows", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=LIBRARIES, help="where to write")
+    build(parser.parse_args().folder)
+
+
 if __name__ == "__main__":
-    build(Path(*sys.argv[1:]) if sys.argv[1:] else LIBRARIES)
+    main()

@@ -383,6 +383,7 @@ static const OrtCustomOp linear_rows = {
 EXPORTED OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   static OrtCustomOpDomain *shared;
   OrtApi api = base->GetApi(ORT_VERSION);
+  if (!api) return ORT(base->GetApi(1), CreateStatus)(ORT_INVALID_ARGUMENT, "LinearRows needs ONNX Runtime 1.20 or later");
   OrtCustomOpDomain *domain = __atomic_load_n(&shared, __ATOMIC_ACQUIRE), *first = NULL;
   if (!domain) {
     TRY(ORT(api, CreateCustomOpDomain)("embedding_kit", &domain));

@@ -298,8 +298,9 @@ static Target target_of(const Run *run, size_t panel) {
         break;
       }
   }
-  const int last = VECTORS - 1;
-  target.whole = target.to[0] && target.to[last] == target.to[0] + last * LANES && target.step[last] == target.step[0];
+  target.whole = target.to[0] != NULL;
+  for (int j = 1; j < VECTORS; j++)
+    target.whole &= target.to[j] == target.to[0] + j * LANES && target.step[j] == target.step[0];
   return target;
 }
 

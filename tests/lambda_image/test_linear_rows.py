@@ -110,7 +110,7 @@ def test_plain_c_computes_the_formula(seed):
     y = [y, gelu, y * 0.5 * (1 + np.tanh(y / 2))][layer.activation]
     if layer.product:
         y *= case.residual
-    outputs = case.run(ctypes.CDLL(str(LIBRARY)), "plain")
+    outputs = case.matrix(case.run(ctypes.CDLL(str(LIBRARY)), "plain"))
     np.testing.assert_allclose(outputs, y, rtol=1e-4, atol=1e-5 * np.abs(y).max())
 
 
@@ -204,6 +204,29 @@ def test_a_run_with_a_wrong_shape_is_refused(shapes, message):
     with pytest.raises(Exception, match=re.escape(message)):
         session.run(None, feed | wrong)
     assert np.isfinite(session.run(None, feed)[0]).all()
+
+
+@needs_library
+def test_an_onnx_runtime_without_its_functions_is_refused():
+    """ONNX Runtime returns no table for a version that it does not know."""
+    messages = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    def create_status(code, message):
+        messages.append(message)
+        return code
+
+    functions = (ctypes.c_void_p * 1)(ctypes.cast(create_status, ctypes.c_void_p))
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+    def get_api(version):
+        return ctypes.addressof(functions) if version == 1 else None
+
+    base = (ctypes.c_void_p * 2)(ctypes.cast(get_api, ctypes.c_void_p), None)
+    library = ctypes.CDLL(str(LIBRARY))
+    library.RegisterCustomOps.restype = ctypes.c_void_p
+    assert library.RegisterCustomOps(None, base) == 2
+    assert messages == [b"LinearRows needs ONNX Runtime 1.20 or later"]
 
 
 @needs_library

@@ -30,6 +30,8 @@ _OPTIMIZATION = {
 _GRAPH_BYTES = 16 << 20
 _LIBRARY = os.path.join(os.path.dirname(__file__), f"linear_rows.{os.uname().machine}.so")
 _X86 = frozenset({"x86_64", "amd64"})
+#: What the library's kernel for x86 asks for; without one of them it would run plain C.
+_VNNI = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"})
 #: From Linux's auxvec.h, and hwcap.h of ARM64: the dot product of bytes.
 _AT_HWCAP, _HWCAP_ASIMDDP = 16, 1 << 20
 
@@ -37,14 +39,18 @@ _AT_HWCAP, _HWCAP_ASIMDDP = 16, 1 << 20
 class Session:
     """An ONNX Runtime session on the CPU; one run may use `threads` threads.
 
+    `operator` says whether the graph with the kit's operator runs, by default where it is faster.
+
     Raises:
         ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
     """
 
-    def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
+    def __init__(
+        self, artifact: Artifact, *, threads: int = 1, operator: bool | None = None
+    ) -> None:
         graph = artifact.manifest.graph
         #: The file of the graph that runs.
-        self.graph_file, options = graph_to_run(artifact, threads=threads)
+        self.graph_file, options = graph_to_run(artifact, threads=threads, operator=operator)
         path = os.path.join(artifact.folder, self.graph_file)
         _prepare(artifact.graph_path)
         try:
@@ -58,7 +64,7 @@ class Session:
         if inputs != graph.inputs or graph.output not in outputs:
             raise ArtifactError(
                 f"{path} has inputs {inputs} and outputs {outputs}; the manifest says "
-                f" inputs {graph.inputs} and output {graph.output!r}."
+                f"inputs {graph.inputs} and output {graph.output!r}."
             )
         self._outputs = [graph.output]
         # An export has its inputs in an order of its own.
@@ -73,13 +79,15 @@ class Session:
         return embeddings  # type: ignore[no-any-return]
 
 
-def graph_to_run(artifact: Artifact, *, threads: int) -> tuple[str, onnxruntime.SessionOptions]:
-    """Return the file of the artifact's graph for this processor, and the options it needs."""
+def graph_to_run(
+    artifact: Artifact, *, threads: int, operator: bool | None = None
+) -> tuple[str, onnxruntime.SessionOptions]:
+    """Return the file of the artifact's graph to run, and its options; see `Session`."""
     graph = artifact.manifest.graph
     options = session_options(graph.optimization, threads=threads)
-    if graph.operator_file is not None and _add_operator(options):
-        return graph.operator_file, options
-    return graph.file, options
+    if graph.operator_file is None or not (has_kernel() if operator is None else operator):
+        return graph.file, options
+    return (graph.operator_file if _add_operator(options) else graph.file), options
 
 
 def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOptions:
@@ -107,9 +115,7 @@ def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOp
 
 
 def _add_operator(options: onnxruntime.SessionOptions) -> bool:
-    """Add the kit's operator to a session's options, and return whether it is to be used."""
-    if not has_kernel():
-        return False
+    """Add the kit's operator to a session's options, and return whether that was possible."""
     try:
         options.register_custom_ops_library(_LIBRARY)
     except Exception as error:  # ONNX Runtime's exceptions have no common base.
@@ -129,7 +135,7 @@ def has_kernel(machine: str | None = None, cpu_info: str = "/proc/cpuinfo") -> b
         # Under an emulator, the file is the host's.
         return bool(ctypes.CDLL(None).getauxval(_AT_HWCAP) & _HWCAP_ASIMDDP)
     flags = _x86_flags(machine, cpu_info)
-    return {"avx512bw", "avx512_vnni"} <= flags and "amx_int8" not in flags
+    return flags >= _VNNI and "amx_int8" not in flags
 
 
 def _saturates(machine: str, cpu_info: str = "/proc/cpuinfo") -> bool:

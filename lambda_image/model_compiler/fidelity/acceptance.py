@@ -26,7 +26,7 @@ from embedder.core.loaded_model import load_session
 from embedder.core.model_runner import InferenceSession
 from embedder.core.reranker import Reranker
 from embedder.core.scorer import Scorer
-from embedder.core.session import has_kernel, session_options
+from embedder.core.session import Session, has_kernel, session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity import measure, scores
@@ -41,6 +41,8 @@ Floats = npt.NDArray[np.float32]
 #: Number of the report's texts that are compared, and of the tokens of each.
 TEXTS = 20
 TOKENS = 64
+#: Those that are compared where the kit's operator is slow.
+SHORT_TEXTS = 3
 #: Rows of full precision that are kept, more than are compared.
 REFERENCE_ROWS = 10_000
 #: The relative error of a state that is not finite.
@@ -103,9 +105,11 @@ def accept(
         against = None
         if model.reference and thresholds:
             engines = [engine]
-            if manifest.graph.operator_file and has_kernel():
-                session = _loaded(Artifact(folder, manifest))
-                engines.append(type(engine)(manifest, tokenizer, session, truncate="right"))
+            operator = _with_operator(Artifact(folder, manifest))
+            if operator and has_kernel():
+                engines.append(type(engine)(manifest, tokenizer, operator, truncate="right"))
+            elif operator:
+                _check_operator(model, session, operator, tokenizer, thresholds)
             against = partial(_compare, model, graph, engines, folder, progress=progress)
         if isinstance(engine, Scorer):
             measured = _measure_scores(engine, against, thresholds, progress=progress)
@@ -230,6 +234,41 @@ class _Bounded:
 @budget("loading the graph", seconds=600)
 def _loaded(artifact: Artifact) -> InferenceSession:
     return _Bounded(load_session(artifact))
+
+
+def _with_operator(artifact: Artifact) -> InferenceSession | None:
+    """Return the graph with the kit's operator, if there is one and its library can be loaded."""
+    file = artifact.manifest.graph.operator_file
+    if file is None:
+        return None
+    session = Session(artifact, operator=True)
+    return _Bounded(session) if session.graph_file == file else None
+
+
+def _check_operator(
+    model: CompilerModel,
+    plain: InferenceSession,
+    operator: InferenceSession,
+    tokenizer: Tokenizer,
+    thresholds: measure.Thresholds,
+) -> None:
+    """Compare the artifact's graphs on a few short texts.
+
+    Where the operator has no kernel for the processor, it is in plain C, which has the same bits
+    and takes a hundred times as long: too long for the texts of the report.
+    """
+    outputs: list[list[Floats]] = [[], []]
+    for sequence in sorted(_sequences(tokenizer, model.max_tokens), key=len)[:SHORT_TEXTS]:
+        ids = np.array([sequence], np.int64)
+        for graph, session in zip(outputs, (plain, operator), strict=True):
+            graph.append(session.run(ids, np.ones_like(ids)).ravel())
+    one, other = (np.concatenate(graph) for graph in outputs)
+    cosine = float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+    if not cosine >= thresholds.cosine_min:
+        misses = f"the cosine between its graphs is {cosine:.4f}, below {thresholds.cosine_min}"
+        raise PrecisionError(
+            f"The graphs of {model.label} differ: {misses}. {model.remedy}", misses
+        )
 
 
 @budget("a run of the graph on two short texts", seconds=60)

@@ -84,8 +84,8 @@ def measure(
 ) -> Fidelity:
     """Compare an artifact with the same model in full precision.
 
-    Both must truncate long texts and have no cache; they are one engine if the artifact is in full
-    precision. `multiply_adds` are per token.
+    Both must truncate long texts, and the artifact's has no cache; they are one engine if the
+    artifact is in full precision. `multiply_adds` are per token.
     """
     named = texts()
     same = reference is artifact

@@ -80,9 +80,10 @@ def test_the_operator_is_optional(minilm_artifact, tmp_path, monkeypatch, capfd)
 @pytest.mark.parametrize(
     ("machine", "flags", "is_used"),
     [
-        ("x86_64", "avx512bw avx512_vnni", True),
-        ("x86_64", "avx512bw avx512_vnni amx_int8", False),
-        ("x86_64", "avx512bw avx512f", False),
+        ("x86_64", "avx512f avx512bw avx512dq avx512vl avx512_vnni", True),
+        ("x86_64", "avx512f avx512bw avx512dq avx512vl avx512_vnni amx_int8", False),
+        ("x86_64", "avx512f avx512bw avx512dq avx512vl", False),
+        ("x86_64", "avx512f avx512bw avx512dq avx512_vnni", False),
         ("x86_64", "avx2 avx_vnni", False),
         ("arm64", "", False),
     ],

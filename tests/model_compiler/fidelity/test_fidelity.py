@@ -220,8 +220,12 @@ def test_bad_layers_are_kept_in_float32(
     assert Engine.load(load_artifact(tmp_path / "out")).embed(["a"]).vectors.shape == (1, 32)
 
 
-def test_both_graphs_are_measured(tiny_folder, tmp_path, monkeypatch):
-    """Layers of which the kit's operator alone gives bad vectors are kept in float32 too."""
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_both_graphs_are_measured(has_kernel, tiny_folder, tmp_path, monkeypatch):
+    """Layers of which the kit's operator alone gives bad vectors are kept in float32 too.
+
+    Without a kernel for the processor, they are until a few texts are near the other graph's.
+    """
 
     def without_activations(model: ModelProto) -> ModelProto | None:
         rewritten = with_linear_rows(model)
@@ -232,12 +236,13 @@ def test_both_graphs_are_measured(tiny_folder, tmp_path, monkeypatch):
         return rewritten
 
     for module in (session, acceptance):
-        monkeypatch.setattr(module, "has_kernel", lambda: True)
+        monkeypatch.setattr(module, "has_kernel", lambda: has_kernel)
     assert "float32_layers" not in compile_folder(tiny_folder, tmp_path / "right")["fidelity"]
     monkeypatch.setattr(compiled, "with_linear_rows", without_activations)
     manifest = compile_folder(tiny_folder, tmp_path / "wrong")
-    assert manifest["fidelity"]["float32_layers"] == [0, 1]
-    assert "operator_file" not in manifest["graph"]
+    float32_layers = [0, 1] if has_kernel else [0]
+    assert manifest["fidelity"]["float32_layers"] == float32_layers
+    assert ("operator_file" in manifest["graph"]) is not has_kernel
 
 
 def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
