@@ -26,7 +26,7 @@ import page_tables as tables
 import speed_tables
 from commands_page import commands_page
 from pictures import charts, demo, diagrams
-from settings_page import anchor, settings_page, titles_of_classes
+from settings_page import settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
@@ -113,27 +113,25 @@ def _page(path: str) -> str:
     return speed_tables.with_numbers(text, path)
 
 
-_SETTINGS_HEAD = "Their arguments, with types and defaults, are the settings of a file:"
+_SETTINGS_HEAD = """### Settings
+
+Their arguments are [those of an environment's file](settings.md).
+"""
 
 
 def classes() -> str:
     """Return directives that show the docstrings of all constructs and settings.
 
     The constructs are in the order of their table on the page, and those that it lacks at the end.
-    The settings are in the order of their tables in an environment's file, after links to them.
     """
     page = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
     order = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", page, re.MULTILINE)))
     exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
-    titles = titles_of_classes()
     settings = [item for item in exported if ".settings." in item.__module__]
     constructs = [item for item in exported if item not in settings]
     constructs.sort(key=lambda item: [*order, item.__name__].index(item.__name__))
-    settings.sort(key=[*titles].index)
     shown = [f"::: {item.__module__}.{item.__qualname__}\n" for item in (*constructs, *settings)]
-    links = [f"[`{item.__name__}`](settings.md#{anchor(titles[item])})" for item in settings]
-    heads = ["### Settings\n", _SETTINGS_HEAD, ",\n".join(links) + ".\n"]
-    return "\n".join([*shown[: len(constructs)], *heads, *shown[len(constructs) :]])
+    return "\n".join([*shown[: len(constructs)], _SETTINGS_HEAD, *shown[len(constructs) :]])
 
 
 def llms_text() -> str:

@@ -6,13 +6,10 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel
-
-from embedding_kit.settings.base import DURATION_ALLOWED, Settings
-from stacks.descriptions import describe, export_schema, is_list, kinds
-from stacks.environment import EnvironmentSettings
+from embedding_kit.settings.base import DURATION_ALLOWED
+from stacks.descriptions import describe, is_list, kinds
 
 _HEAD = """# Settings
 
@@ -21,8 +18,6 @@ them: an error names the file, the key, the value found and the values allowed. 
 with a TOML language server complete and explain the settings by `environment.schema.json`.
 Examples: [`dev.toml`](../environments/dev.toml) and
 [`production.toml`](../environments/production.toml).
-
-TABLES
 
 | type | values |
 |---|---|
@@ -37,7 +32,6 @@ _HEADING = re.compile(r"^#{2,4} (.+)$", re.MULTILINE)
 _TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SECTION = 2
 _TOP = "At the top of the file"
-_PLAIN = str.maketrans("", "", "`[]")
 #: Tables whose settings are the first ones of `[model]`; a test compares them.
 _AS_MODEL = ("reranker", "sparse", "standby")
 
@@ -45,37 +39,7 @@ _AS_MODEL = ("reranker", "sparse", "standby")
 def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
     sections = "\n".join(_section("", schema, _TOP, level=2))
-    titles = re.findall(r"^## (.+)$", sections, re.MULTILINE)
-    links = " ·\n".join(f"[{title.translate(_PLAIN)}](#{anchor(title)})" for title in titles)
-    return "\n".join([_HEAD.replace("TABLES", links), sections]) + "\n"
-
-
-def titles_of_classes() -> dict[type, str]:
-    """Return the page's title of each class of settings, in the page's order."""
-    page = settings_page(export_schema(EnvironmentSettings))
-    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
-    tables_by_type: dict[type, str] = {}
-    for path, table in _paths(EnvironmentSettings, ""):
-        kind = table.model_fields["kind"].default if "kind" in table.model_fields else ""
-        for title in titles:
-            if f"[{path}]" in title and ("kind" not in title or kind in title):
-                tables_by_type.setdefault(table, title)
-    return dict(sorted(tables_by_type.items(), key=lambda pair: titles.index(pair[1])))
-
-
-def _paths(table: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Return the path of each table, with its class and the classes that this one extends."""
-    for name, setting in table.model_fields.items():
-        for one in _tables_in(setting.annotation):
-            yield f"{path}{name}", one
-            yield from _paths(one, f"{path}{name}.")
-
-
-def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type):
-        yield from (base for base in annotation.__mro__ if issubclass(base, Settings))
-    for argument in get_args(annotation):
-        yield from _tables_in(argument)
+    return "\n".join([_HEAD, sections]) + "\n"
 
 
 def anchor(title: str) -> str:
