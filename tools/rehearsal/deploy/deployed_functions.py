@@ -12,6 +12,7 @@ compiling the real ones would take half a minute.
 import io
 import json
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -32,6 +33,7 @@ from botocore.exceptions import ClientError
 from embedder.core.artifact import manifest_checksum
 from embedding_kit.programs import contract
 from tests.fixtures.local_server import QuietHandler, serving
+from tools.linear_rows import LIBRARIES
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.image.asset import ImageAsset, image_assets
@@ -289,9 +291,11 @@ class DeployedFunctions:
             if not folder.is_dir():
                 content = self._aws.code_of(invocation.function, invocation.version)
                 with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                    # The packages are for another processor: this machine has the same ones.
+                    # Packages and libraries are for another processor: this machine has the same.
                     names = archive.namelist()
                     archive.extractall(folder, [n for n in names if n.startswith(_OF_ZIP)])
+                for library in LIBRARIES.glob("*.so"):
+                    shutil.copy(library, folder / "embedder" / "core")
         return _Code(folder, digest, configuration["Handler"])
 
     def _serve(self, code: _Code, configuration: dict[str, Any], invocation: Invocation) -> bytes:
