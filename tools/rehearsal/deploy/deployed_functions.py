@@ -30,10 +30,10 @@ from urllib.parse import parse_qsl, urlsplit
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError
 
+from embedder import core
 from embedder.core.artifact import manifest_checksum
 from embedding_kit.programs import contract
 from tests.fixtures.local_server import QuietHandler, serving
-from tools.linear_rows import LIBRARIES
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.image.asset import ImageAsset, image_assets
@@ -294,7 +294,7 @@ class DeployedFunctions:
                     # Packages and libraries are for another processor: this machine has the same.
                     names = archive.namelist()
                     archive.extractall(folder, [n for n in names if n.startswith(_OF_ZIP)])
-                for library in LIBRARIES.glob("*.so"):
+                for library in Path(*core.__path__).glob("*.so"):
                     shutil.copy(library, folder / "embedder" / "core")
         return _Code(folder, digest, configuration["Handler"])
 
