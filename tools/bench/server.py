@@ -110,7 +110,7 @@ def kit(
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return ServerProcess(
         name="kit" if merged else _ALONE,
-        label="Embedding Kit" if merged else "Embedding Kit, request by request",
+        label="Embedding Kit" if merged else "request by request",
         port=port,
         command=[sys.executable, "-m", *program, *address, *flags],
         environment={
