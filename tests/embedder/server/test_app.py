@@ -289,9 +289,11 @@ def test_a_caller_with_too_many_requests_refuses_only_itself():
             threads.submit(server.post, "/embed", {"inputs": f"t{n}"}, headers=bad)
             for n in range(4)
         ]
-        server.wait_until("in_flight", 12)
-        wait_until(lambda: server.get("/info", headers=bad).status_code == 429)
-        error = server.get("/info", headers=bad).json()["error"]
+        # Another request before all four have a place would take one.
+        wait_until(lambda: sum(server.app._requests.values()) == 4)
+        refused = server.get("/info", headers=bad)
+        error = refused.json()["error"]
+        assert refused.status_code == 429
         assert "it has 4 requests of this caller, and at most 4 are allowed" in error
         assert server.get("/info", headers=good).status_code == 200
         uploads[0].sendall(b" " * 59)  # A body that is there now is one more.
