@@ -45,7 +45,7 @@ def _runs(file: str = "performance.json") -> dict[str, Any]:
 
 def model_table(name: str) -> str:
     """Return the machine of a model's run, its table, and how it was measured."""
-    return as_table(*from_json(json.dumps(_runs()[name])))
+    return _compact(as_table(*from_json(json.dumps(_runs()[name]))))
 
 
 #: Sentences with numbers of EmbeddingGemma's run: a page → patterns, and the numbers between their
@@ -96,7 +96,12 @@ def server_table() -> str:
     """Return the table of the server, and its machine."""
     run, machine = from_json((_FOLDER / "server.json").read_text("utf-8"))
     shown = [replace(row, targets={}) for row in run.rows if row.name in _LOADS]
-    return as_table(replace(run, rows=shown), machine)
+    return _compact(as_table(replace(run, rows=shown), machine))
+
+
+def _compact(table: str) -> str:
+    """Return a table as the other generated ones of the pages are written."""
+    return re.sub(r" ?\| ?", "|", table)
 
 
 def peers_that_win() -> str:
@@ -131,7 +136,7 @@ def counted_table() -> str:
                 for row in _COUNTED
             ]
             table.append([f"{_MODELS[model]}, {label}", *cells])
-    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    lines = [f"|{'|'.join(cells)}|" for cells in table]
     return "\n".join([*lines, "", *_shares()])
 
 
