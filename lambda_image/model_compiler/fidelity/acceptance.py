@@ -236,6 +236,7 @@ def _loaded(artifact: Artifact) -> InferenceSession:
     return _Bounded(load_session(artifact))
 
 
+@budget("loading the graph with the kit's operator", seconds=600)
 def _with_operator(artifact: Artifact) -> InferenceSession | None:
     """Return the graph with the kit's operator, if there is one and its library can be loaded."""
     file = artifact.manifest.graph.operator_file

@@ -3,8 +3,8 @@
 `quantization` builds such a layer of standard operators, each a pass over memory: together they
 take as long as the products. `LinearRows` computes the same of a row while it is in the cache:
 scale, rounding, product, outliers, bias, residual, GELU, and the parts of a Split. It needs a
-library (`embedder.core.session`), so the graph with it is a second one, beside one that ONNX
-Runtime alone can run. Both read the same external weights.
+library (`embedder.core.session`), so the graph with it is an artifact's second; the first needs
+ONNX Runtime alone. Both read the same external weights.
 
 They differ by the rounding of floats alone. What does not match stays as it is: groups of rows,
 other activations, a width that is no multiple of 16. Layers that share quantized rows each quantize
@@ -36,12 +36,12 @@ _BY_COMPONENT = frozenset(
 
 def with_linear_rows(model: ModelProto) -> ModelProto | None:
     """Return a copy of the graph with the operator; None if it has no layer for it."""
-    layers = _Layers(model.graph)
-    if not layers.found:
+    rewriting = _Rewriting(model.graph)
+    if not rewriting.layers:
         return None
     rewritten = ModelProto()
     rewritten.CopyFrom(model)
-    layers.write(rewritten.graph)
+    rewriting.write(rewritten.graph)
     rewritten.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return rewritten
 
@@ -85,8 +85,8 @@ class _Layer:
         )
 
 
-class _Layers:
-    """The linear layers of a graph."""
+class _Rewriting:
+    """The linear layers of a graph, and their nodes in a copy of it."""
 
     def __init__(self, graph: GraphProto) -> None:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -108,18 +108,18 @@ class _Layers:
         self._taken: set[str] = set()
         #: The biases of layers of several parts.
         self._joined: dict[str, Floats] = {}
-        self.found = [
+        self.layers = [
             layer for node in graph.node if node.op_type == PRODUCT for layer in self._layer(node)
         ]
-        for layer in self.found:
+        for layer in self.layers:
             self._scale(layer)
         # From the last on: it decides whether a Split before it is of its outliers.
-        for layer in reversed(self.found):
+        for layer in reversed(self.layers):
             self._extend(layer)
 
     def write(self, graph: GraphProto) -> None:
         """Replace the nodes of a copy of the graph, and drop what nothing reads any more."""
-        new = {layer.last.output[0]: layer.node() for layer in self.found}
+        new = {layer.last.output[0]: layer.node() for layer in self.layers}
         replaced = {name for node in new.values() for name in node.output}
         nodes, used = [], {entry.name for entry in graph.output}
         for old in reversed(graph.node):
@@ -165,7 +165,7 @@ class _Layers:
             both, gated = self._makers.get(scale), self._makers[layer.quantized]
             factors = [
                 factor
-                for factor in self.found
+                for factor in self.layers
                 if self._next(factor, "Mul") == gated
                 and both is not None
                 and {*both.input} == {layer.scale, factor.scale}
