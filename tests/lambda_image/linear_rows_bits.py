@@ -92,7 +92,7 @@ class Case:
 
 
 def compare(path: str, kernel: str, seeds: range) -> list[int] | None:
-    """Return the seeds whose bits differ from plain C's; None without the kernel."""
+    """Return the seeds of cases in which the kernel's bits are not plain C's; None without it."""
     library = ctypes.CDLL(path)
     different = []
     for seed in seeds:

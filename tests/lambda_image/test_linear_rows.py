@@ -1,4 +1,4 @@
-"""The operator LinearRows: its bits on each processor, what it refuses, its threads and memory."""
+"""The operator LinearRows: its bits on each processor, its refusals, threads and memory."""
 
 import ctypes
 import json
@@ -42,7 +42,7 @@ def _constants(inner: int, outliers: int, columns: int) -> dict[str, Any]:
 
 
 def _model(*, without=(), constants=None, outputs=("y",), **attributes: Any) -> onnx.ModelProto:
-    """Return one node of the operator; what is computed is an input of the model."""
+    """Return a model of one node of the operator; its inputs are those without a constant."""
     tensors = {**_constants(**SHAPE), **(constants or {})}
     names = ["" if name in without else name for name in INPUTS]
     node = helper.make_node(
@@ -181,7 +181,7 @@ def _ones(*shape: int, dtype: Any = np.float32) -> Any:
     ],
 )
 def test_a_node_that_cannot_run_is_refused_when_a_session_starts(change, message):
-    """The message names the input or attribute, what is allowed, and what was found."""
+    """The message names the input or attribute, the rule, and the value."""
     with pytest.raises(Exception, match=re.escape(message)):
         _session(_model(**change))
 

@@ -47,6 +47,6 @@ def test_vectors_are_those_of_the_client(title, *, served, run, printed_vectors,
     python = request.getfixturevalue("python_with_litellm" if title == "litellm" else "python")
     program = PROGRAMS[title].replace(SERVED, served.url) + PRINT.format(VECTORS[title])
     printed = run(program, tmp_path, python=python, **KEYS, **OFFLINE)
-    # Chroma stores what it has divided by its length, for the cosine.
+    # For the cosine, Chroma divides a vector by its length before it stores it.
     printed_vectors(printed, units_in_last_place=title == "Chroma")
     assert (FOUND in printed) == (title in SEARCHES)

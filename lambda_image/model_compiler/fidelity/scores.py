@@ -174,7 +174,7 @@ def _labels(activation: str, logits: Vectors) -> npt.NDArray[np.bool_]:
 
 
 def batch_difference(artifact: Scorer) -> float:
-    """Return the largest difference of a logit alone from the same one beside others."""
+    """Return the largest difference between a logit computed alone and in a batch."""
     inputs: list[Any] = [*texts().values()]
     if artifact.task == "rerank":
         inputs = [("How is a date parsed?", text) for text in inputs]
@@ -203,7 +203,7 @@ def problems(fidelity: RankFidelity | LabelFidelity, thresholds: Thresholds) -> 
 
 
 def difference_problems(difference: float) -> list[str]:
-    """Return a message if a score depends on the inputs beside it."""
+    """Return a message if a score depends on the rest of its batch."""
     if difference == 0:
         return []
     return [f"a score differs by {difference:.3g} beside other inputs; it must be the same"]

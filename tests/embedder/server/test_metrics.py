@@ -112,7 +112,7 @@ def test_a_request_without_vectors_is_a_failure_or_not_counted_by_tei(
 ):
     """A failure has the code of its error, and the texts that came to the queue.
 
-    Of what was refused before its operation was known, only a full queue is one.
+    A request that is refused before its operation is known counts only if the queue is full.
     """
     request = server_request(**request_facts)
     metrics.observe(request)

@@ -35,7 +35,7 @@ class Collector:
 
     @property
     def resources(self) -> list[ResourceSpans]:
-        """What was received: a resource for each message, with its spans."""
+        """The resource of each message that was received, with its spans."""
         assert {target for _, target, _, _ in self.server.requests} <= {"/v1/traces"}
         bodies = [body for *_, body in self.server.requests]
         messages = [ExportTraceServiceRequest.FromString(body) for body in bodies]
