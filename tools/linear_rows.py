@@ -55,6 +55,8 @@ def build(folder: Path) -> None:
             objects: list[str] = []
             for source, *options in [
                 ("plain.c",),
+                ("linear.c",),
+                ("attention.c",),
                 ("operator.c", f'-DSOURCES="{source_digest()}"'),
                 *(("tile.c", f"-D{kernel}", f"-mcpu={cpu}") for kernel, cpu in kernels.items()),
             ]:

@@ -15,6 +15,7 @@ enum {
   WIDTH_STEP = 16,      // an output's columns are a multiple of this, so that no vector is in two of them
   LARGEST_INNER = 65536,  // 255 · 128 · this is the most that 32 bits hold
   TILE_ROWS = 8,        // the rows that a kernel computes together
+  GROUP = 16,           // partial sums of a row's powers, each of every 16th
 };
 
 typedef struct Layer {
@@ -29,6 +30,8 @@ typedef struct Layer {
   int32_t scaled;                   // 0: row_scale counts as 1; a normalization that follows cancels it
   int32_t activation;               // 0: none, 1: GELU by tanh, 2: SiLU
   int32_t product;                  // 1: the residual is a factor of the activation's result, in place of an addend before
+  int32_t halves;                   // 1: y = row_scale · Σ (256 · high + low)[row, k] · weights[k, column]; of each row of y there
+                                    // are two quantized rows, in the kernel's order
 } Layer;
 
 // What a kernel reads besides the rows: columns padded to whole panels, in one block of memory.
@@ -45,17 +48,35 @@ typedef struct Run {
   size_t rows;
   const float *input, *residual;    // [rows, inner + outliers], [rows, columns] or null
   float *outputs[OUTPUTS];          // [rows, width]
+  size_t input_step, output_step[OUTPUTS];  // from a row to the next
   int8_t *values;                   // the quantized rows, and of each row the scale and the outliers: in the kernel's order
   float *scales, *outliers;
 } Run;
+
+// A block of rows of scores, which become the rows of a product with `halves`: p = 2^(score - the row's largest),
+// 256 · high + low = p · factor, rounded.
+typedef struct Softmax {
+  size_t rows, keys;                // the product has rounded_up(keys, GROUP) inner columns
+  float *scores;                    // [rows, rounded_up(keys, GROUP)], logarithms to the base 2
+  const float *bias;                // [rows, keys] with bias_step from a row to the next: added, natural logarithms; or null
+  size_t bias_step;
+  const float *factor, *share;      // [rounded_up(keys, GROUP)]
+  int8_t *values;                   // in the kernel's order
+  float *scales;                    // [rows]: 1 / (LARGEST_PAIR · Σ p · share)
+} Softmax;
 
 typedef struct Kernel {
   const char *name;
   size_t panel;                     // columns that are computed together
   size_t depth;                     // consecutive values of a row that one instruction multiplies
   size_t value_bytes;               // of a quantized value
-  void (*pack)(const Layer *, Packed *);  // null: the weights are not packed
+  // Packs weights for rows of bytes 0 to 255 less `zero`. Null: the weights are not packed.
+  void (*pack)(const Layer *, Packed *, int32_t zero);
   void (*quantize)(const Run *, size_t first_row, size_t end_row);
+  // Quantizes a row of layer->inner values to within ±127 and returns its scale, NaN if the row is not finite. `depth` values
+  // are together, and `step` bytes from the next. The row is a column of weights, and `start` what its sums start with.
+  float (*quantize_row)(const Layer *, const float *row, int8_t *to, size_t step, int32_t *start);
+  void (*weigh)(const Softmax *);
   void (*multiply)(const Run *, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row);
 } Kernel;
 
@@ -76,6 +97,9 @@ static inline float linear_of(const Layer *layer) {
 static inline float cubic_of(const Layer *layer) { return layer->activation == 1 ? -0.1029432397f : 0; }  // · 0.044715
 
 #define LARGEST_EXPONENT 126.0f
+#define LARGEST_PAIR 65535.0f
+#define LOWEST_SCORE -1e38f  // of a key that is masked
+#define LOG2_E 1.442695041f
 // 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial by least squares, with weights for the least
 // largest error.
 #define EXP2_1 0.6931469776f
@@ -83,3 +107,10 @@ static inline float cubic_of(const Layer *layer) { return layer->activation == 1
 #define EXP2_3 0.0555073374f
 #define EXP2_4 0.0096715127f
 #define EXP2_5 0.0013264727f
+
+// The sum of a row's partial sums, which are overwritten.
+static inline float sum_of(float *partial) {
+  for (int half = GROUP / 2; half; half /= 2)
+    for (int i = 0; i < half; i++) partial[i] += partial[i + half];
+  return partial[0];
+}

@@ -4,14 +4,23 @@
 
 #include "layer.h"
 
-static float activated(const Layer *layer, float v) {
-  float t = v * fmaf(cubic_of(layer), v * v, linear_of(layer));
-  t = fminf(fmaxf(t, -LARGEST_EXPONENT), LARGEST_EXPONENT);
+// 2^t, for t within [-126, 126]; 0 for -127.
+static float power_of_2(float t) {
   float whole = rintf(t), f = t - whole;
   float power = fmaf(f, EXP2_5, EXP2_4);
   power = fmaf(f, power, EXP2_3), power = fmaf(f, power, EXP2_2), power = fmaf(f, power, EXP2_1);
-  power = ldexpf(fmaf(f, power, 1), (int)whole);
-  return v / (1 + power);
+  power = fmaf(f, power, 1);
+  int32_t bits;
+  memcpy(&bits, &power, sizeof bits);
+  bits += (int32_t)whole * (1 << 23);
+  memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
+static float activated(const Layer *layer, float v) {
+  float t = v * fmaf(cubic_of(layer), v * v, linear_of(layer));
+  t = fminf(fmaxf(t, -LARGEST_EXPONENT), LARGEST_EXPONENT);
+  return v / (1 + power_of_2(t));
 }
 
 static void quantize(const Run *run, size_t first_row, size_t end_row) {
@@ -19,7 +28,7 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   const int32_t zero = layer->zero_point;
   const float steps = zero ? 255 - (float)zero : 127;
   for (size_t row = first_row; row < end_row; row++) {
-    const float *x = run->input + row * (layer->inner + layer->outliers);
+    const float *x = run->input + row * run->input_step;
     int16_t *q = (int16_t *)run->values + row * layer->inner;
     float largest = 0;
     int finite = 1;
@@ -37,12 +46,53 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   }
 }
 
+static float quantize_row(const Layer *layer, const float *x, int8_t *to, size_t step, int32_t *start) {
+  float largest = 0;
+  for (size_t k = 0; k < layer->inner; k++) {
+    if (!isfinite(x[k])) return NAN;
+    largest = fmaxf(largest, fabsf(x[k]));
+  }
+  const float scale = fmaxf(largest * (1 / 127.0f), layer->least_scale), inverse = 1 / scale;
+  for (size_t k = 0; k < layer->inner; k++) to[k * step] = (int8_t)rintf(x[k] * inverse);
+  *start = 0;
+  return scale;
+}
+
+static void weigh(const Softmax *block) {
+  const size_t keys = block->keys, wide = rounded_up(keys, GROUP);
+  for (size_t row = 0; row < block->rows; row++) {
+    float *scores = block->scores + row * wide, partial[GROUP] = {0}, largest = LOWEST_SCORE;
+    int16_t *high = (int16_t *)block->values + 2 * row * wide, *low = high + wide;
+    for (size_t k = 0; k < wide; k++) {
+      if (block->bias && k < keys) scores[k] += fmaxf(block->bias[row * block->bias_step + k] * LOG2_E, LOWEST_SCORE);
+      largest = fmaxf(largest, scores[k]);
+    }
+    for (size_t k = 0; k < wide; k++) {
+      const float p = power_of_2(fmaxf(scores[k] - largest, -LARGEST_EXPONENT - 1));
+      partial[k % GROUP] = fmaf(p, block->share[k], partial[k % GROUP]);
+      const int32_t pair = (int32_t)rintf(p * block->factor[k]);
+      high[k] = (int16_t)(pair >> 8), low[k] = pair & 255;
+    }
+    block->scales[row] = 1 / (LARGEST_PAIR * sum_of(partial));
+  }
+}
+
+static int32_t sum_of_products(const Layer *layer, const int16_t *q, size_t column) {
+  int32_t sum = 0;
+  for (size_t k = 0; k < layer->inner; k++) sum += q[k] * layer->weights[k * layer->columns + column];
+  return sum;
+}
+
 static float output_of(const Run *run, size_t row, size_t column) {
   const Layer *layer = run->layer;
   const Packed *packed = run->packed;
   const int16_t *q = (const int16_t *)run->values + row * layer->inner;
-  int32_t sum = 0;
-  for (size_t k = 0; k < layer->inner; k++) sum += q[k] * layer->weights[k * layer->columns + column];
+  if (layer->halves) {
+    q += row * layer->inner;
+    const float low = (float)sum_of_products(layer, q + layer->inner, column);
+    return fmaf((float)sum_of_products(layer, q, column), 256, low) * run->scales[row];
+  }
+  int32_t sum = sum_of_products(layer, q, column);
   float y = fmaf((float)sum * packed->scale[column], run->scales[row], packed->bias[column]);
   const size_t wide = rounded_up(layer->columns, plain_kernel.panel);
   for (size_t o = 0; o < layer->outliers; o++)
@@ -56,12 +106,12 @@ static float output_of(const Run *run, size_t row, size_t column) {
 static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row) {
   const Layer *layer = run->layer;
   const size_t panel = plain_kernel.panel;
-  for (size_t column = first_panel * panel; column < end_panel * panel; column++) {
+  for (size_t column = first_panel * panel; column < end_panel * panel && column < layer->columns; column++) {
     size_t output = 0, within = column;
     while (within >= layer->width[output]) within -= layer->width[output++];
-    for (size_t row = first_row; row < end_row; row++)
-      run->outputs[output][row * layer->width[output] + within] = output_of(run, row, column);
+    for (size_t row = first_row; row < end_row >> layer->halves; row++)
+      run->outputs[output][row * run->output_step[output] + within] = output_of(run, row, column);
   }
 }
 
-const Kernel plain_kernel = {"plain", WIDTH_STEP, 1, sizeof(int16_t), NULL, quantize, multiply};
+const Kernel plain_kernel = {"plain", WIDTH_STEP, 1, sizeof(int16_t), NULL, quantize, quantize_row, weigh, multiply};

@@ -7,12 +7,12 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
-// Statements for each of a tile's R rows, and for each vector, written out: sums in an array that a loop indexes would be in
+// Statements for each of a tile's R rows, and for each of its V vectors, written out: sums in an array that a loop indexes would be in
 // memory. `r` and `j` are constants.
 #define ROW(n, ...) { enum { r = n }; if (r < R) { __VA_ARGS__ } }
 #define EACH_ROW(...) { ROW(0, __VA_ARGS__) ROW(1, __VA_ARGS__) ROW(2, __VA_ARGS__) ROW(3, __VA_ARGS__) \
   ROW(4, __VA_ARGS__) ROW(5, __VA_ARGS__) ROW(6, __VA_ARGS__) ROW(7, __VA_ARGS__) }
-#define VECTOR(n, ...) { enum { j = n }; __VA_ARGS__ }
+#define VECTOR(n, ...) { enum { j = n }; if (j < V) { __VA_ARGS__ } }
 #define EACH_VECTOR(...) { VECTOR(0, __VA_ARGS__) VECTOR(1, __VA_ARGS__) VECTOR(2, __VA_ARGS__) }
 enum { VECTORS = 3 };
 
@@ -22,6 +22,7 @@ enum { VECTORS = 3 };
 #define NAME "vnni"
 enum { LANES = 16, DEPTH = 4 };
 typedef __m512 Floats;
+typedef __m128i Bytes;
 INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 INLINE Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 // The first n values of a vector, then zeros.
@@ -41,6 +42,7 @@ enum { LANES = 4, DEPTH = 4 };
 enum { LANES = 4, DEPTH = 8 };
 #endif
 typedef float32x4_t Floats;
+typedef int8x16_t Bytes;
 INLINE Floats larger(Floats a, Floats b) { return vmaxnmq_f32(a, b); }
 INLINE Floats smaller(Floats a, Floats b) { return vminnmq_f32(a, b); }
 INLINE Floats load_first(const float *p, size_t n) {
@@ -60,31 +62,42 @@ typedef uint32_t Unsigned __attribute__((vector_size(4 * LANES)));
 INLINE Floats load(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
 INLINE Ints load_ints(const int32_t *p) { Ints v; memcpy(&v, p, sizeof v); return v; }
 INLINE void store(float *p, Floats v) { memcpy(p, &v, sizeof v); }
+INLINE Ints nearest(Floats v) {
+#ifdef VNNI
+  return (Ints)_mm512_cvtps_epi32(v);
+#else
+  return vcvtnq_s32_f32(v);
+#endif
+}
 INLINE Floats all(float v) { return (Floats){0} + v; }
 INLINE Floats mul_add(Floats a, Floats b, Floats c) { return __builtin_elementwise_fma(a, b, c); }
 
 static size_t depth_of(const Layer *layer) { return rounded_up(layer->inner, DEPTH); }
 
-INLINE Floats activated(Floats v, float linear, float cubic) {
-  Floats t = v * mul_add(all(cubic), v * v, all(linear));
-  t = smaller(larger(t, all(-LARGEST_EXPONENT)), all(LARGEST_EXPONENT));
+// 2^t, for t within [-126, 126]; 0 for -127.
+INLINE Floats power_of_2(Floats t) {
   Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
   Floats power = mul_add(f, all(EXP2_5), all(EXP2_4));
   power = mul_add(f, power, all(EXP2_3)), power = mul_add(f, power, all(EXP2_2)), power = mul_add(f, power, all(EXP2_1));
-  Ints bits = (Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23);
-  return v / (1 + (Floats)bits);
+  return (Floats)((Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23));
+}
+
+INLINE Floats activated(Floats v, float linear, float cubic) {
+  Floats t = v * mul_add(all(cubic), v * v, all(linear));
+  t = smaller(larger(t, all(-LARGEST_EXPONENT)), all(LARGEST_EXPONENT));
+  return v / (1 + power_of_2(t));
 }
 
 // --- Weights, packed: [panel][depth / DEPTH][column][DEPTH], with zeros beyond the last row and column.
 
-static void pack(const Layer *layer, Packed *packed) {
+static void pack(const Layer *layer, Packed *packed, int32_t zero) {
   const size_t depth = depth_of(layer), columns = layer->columns, wide = rounded_up(columns, PANEL);
   // The processor multiplies unsigned rows (VNNI) or signed ones (NEON). q plus this is what `quantize` stores, and a sum
   // starts with what that adds.
 #ifdef VNNI
-  const int32_t offset = layer->zero_point ? layer->zero_point : 128;
+  const int32_t offset = zero;
 #else
-  const int32_t offset = layer->zero_point ? layer->zero_point - 128 : 0;
+  const int32_t offset = zero - 128;
 #endif
   enum { READ = 16 };
   int8_t edge[DEPTH][PANEL + READ];
@@ -172,6 +185,19 @@ INLINE float scale_of(const Layer *layer, const float *x) {
   return fmaxf(largest * (1 / (zero ? 255 - zero : 127)), layer->least_scale);
 }
 
+// Stores 16 bytes of a row, of which `left` are in it: DEPTH of them are together, and `step` bytes from the next.
+INLINE void store_16(int8_t *to, size_t step, size_t left, Bytes bytes) {
+#ifdef I8MM
+  typedef int64_t Unit __attribute__((aligned(1), may_alias));
+  int64x2_t units = vreinterpretq_s64_s8(bytes);
+#else
+  typedef int32_t Unit __attribute__((aligned(1), may_alias));
+  typedef int32_t Units __attribute__((vector_size(16)));
+  Units units = (Units)bytes;
+#endif
+  UNROLL for (size_t u = 0; u < 16 / DEPTH; u++) if (left > u * DEPTH) *(Unit *)(to + u * step) = units[u];
+}
+
 // Stores 16 values of a row, of which `real` are in it, from value k on. Where a row is not finite, any values do.
 INLINE void quantize_16(const Layer *layer, const float *x, size_t real, float inverse, int8_t *to, size_t k, size_t step) {
   Floats v[16 / LANES];
@@ -193,20 +219,26 @@ INLINE void quantize_16(const Layer *layer, const float *x, size_t real, float i
     int16x8_t offset = vdupq_n_s16((int16_t)(layer->zero_point - 128));
     low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
   }
-  int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(low), high);
-  to += k / DEPTH * step;
-#ifdef DOT
-  int32x4_t fours = vreinterpretq_s32_s8(bytes);
-  vst1q_lane_s32((int32_t *)to, fours, 0);
-  if (left > 4) vst1q_lane_s32((int32_t *)(to + step), fours, 1);
-  if (left > 8) vst1q_lane_s32((int32_t *)(to + 2 * step), fours, 2);
-  if (left > 12) vst1q_lane_s32((int32_t *)(to + 3 * step), fours, 3);
+  store_16(to + k / DEPTH * step, step, left, vqmovn_high_s16(vqmovn_s16(low), high));
+#endif
+}
+
+static float quantize_row(const Layer *layer, const float *x, int8_t *to, size_t step, int32_t *start) {
+  const size_t depth = depth_of(layer), inner = layer->inner;
+  const float scale = scale_of(layer, x), inverse = 1 / scale;
+#ifdef VNNI  // `multiply` multiplies rows that are 128 too large
+  int32_t sum = 0;
+  for (size_t k = 0; k < depth; k += 16, to += 16 / DEPTH * step) {
+    __m512i q = _mm512_cvtps_epi32((k + 16 <= inner ? load(x + k) : load_first(x + k, inner - k)) * inverse);
+    sum += _mm512_reduce_add_epi32(q);
+    store_16(to, step, depth - k, _mm512_cvtepi32_epi8(q));
+  }
+  *start = -128 * sum;
 #else
-  int64x2_t eights = vreinterpretq_s64_s8(bytes);
-  vst1q_lane_s64((int64_t *)to, eights, 0);
-  if (left > 8) vst1q_lane_s64((int64_t *)(to + step), eights, 1);
+  for (size_t k = 0; k < depth; k += 16) quantize_16(layer, x + k, k < inner ? inner - k : 0, inverse, to, k, step);
+  *start = 0;
 #endif
-#endif
+  return scale;
 }
 
 static void quantize(const Run *run, size_t first_row, size_t end_row) {
@@ -216,7 +248,7 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
     const size_t height = height_of(run->rows - row);
     for (size_t r = 0; r < height; r++) {
       const size_t source = row + r < run->rows ? row + r : run->rows - 1;  // rows beyond the last repeat it
-      const float *x = run->input + source * (inner + layer->outliers);
+      const float *x = run->input + source * run->input_step;
 #ifdef VNNI
       int8_t *to = run->values + (row + r) * depth;
 #else
@@ -230,6 +262,65 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
       for (size_t o = 0; o < layer->outliers; o++) run->outliers[row * layer->outliers + o * height + r] = x[inner + o];
     }
     row += height;
+  }
+}
+
+// --- Scores of a row, as quantized rows of their powers
+
+INLINE float softmax(const Softmax *softmax, size_t row, int8_t *high, int8_t *low, size_t step) {
+  enum { VECTORS_OF_GROUP = GROUP / LANES };
+  const size_t keys = softmax->keys, wide = rounded_up(keys, GROUP);
+  float *scores = softmax->scores + row * wide, partial[GROUP];
+  Floats most[VECTORS_OF_GROUP], sum[VECTORS_OF_GROUP];
+  UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) most[i] = all(LOWEST_SCORE), sum[i] = all(0);
+  if (softmax->bias) {
+    const float *bias = softmax->bias + row * softmax->bias_step;
+    for (size_t k = 0; k < keys; k += LANES) {
+      Floats added = k + LANES <= keys ? load(bias + k) : load_first(bias + k, keys - k);
+      store(scores + k, load(scores + k) + larger(added * LOG2_E, all(LOWEST_SCORE)));
+    }
+  }
+  for (size_t k = 0; k < wide; k += GROUP)
+    UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) most[i] = larger(load(scores + k + i * LANES), most[i]);
+  UNROLL for (int i = 1; i < VECTORS_OF_GROUP; i++) most[0] = larger(most[0], most[i]);
+  const float largest = __builtin_reduce_max(most[0]);
+  for (size_t k = 0; k < wide; k += GROUP) {
+    Ints q[VECTORS_OF_GROUP];
+    UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) {
+      const size_t key = k + i * LANES;
+      Floats p = power_of_2(larger(load(scores + key) - largest, all(-LARGEST_EXPONENT - 1)));
+      sum[i] = mul_add(p, load(softmax->share + key), sum[i]);
+      q[i] = nearest(p * load(softmax->factor + key));
+    }
+#ifdef VNNI
+    (void)step;
+    _mm_storeu_si128((void *)(high + k), _mm512_cvtepi32_epi8((__m512i)(q[0] >> 8)));
+    _mm_storeu_si128((void *)(low + k), _mm512_cvtepi32_epi8((__m512i)q[0]));
+#else
+    int8x16_t pairs[2], less = vdupq_n_s8(-128);
+    UNROLL for (int i = 0; i < 2; i++)
+      pairs[i] = vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_s32(q[2 * i]), vreinterpretq_s16_s32(q[2 * i + 1])));
+    store_16(high + k / DEPTH * step, step, 16, veorq_s8(vuzp2q_s8(pairs[0], pairs[1]), less));
+    store_16(low + k / DEPTH * step, step, 16, veorq_s8(vuzp1q_s8(pairs[0], pairs[1]), less));
+#endif
+  }
+  UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) store(partial + i * LANES, sum[i]);
+  return 1 / (LARGEST_PAIR * sum_of(partial));
+}
+
+static void weigh(const Softmax *block) {
+  const size_t depth = rounded_up(block->keys, GROUP);
+  for (size_t row = 0; row < block->rows;) {
+    const size_t height = height_of(2 * (block->rows - row));
+    for (size_t r = 0; r < height / 2 && row + r < block->rows; r++) {
+#ifdef VNNI
+      int8_t *high = block->values + (2 * row + r) * depth, *low = high + height / 2 * depth;
+#else
+      int8_t *high = block->values + 2 * row * depth + r * DEPTH, *low = high + height / 2 * DEPTH;
+#endif
+      block->scales[row + r] = softmax(block, row + r, high, low, height * DEPTH);
+    }
+    row += height / 2;
   }
 }
 
@@ -259,7 +350,7 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   for (; k; k -= DEPTH) STEP
 #else
 // A product of i8mm is of two rows and two columns: `pair` has them row by row.
-#define PAIR(n, ...) { enum { c = n }; __VA_ARGS__ }
+#define PAIR(n, ...) { enum { c = n }; if (c < 2 * V) { __VA_ARGS__ } }
 #define EACH_PAIR(...) PAIR(0, __VA_ARGS__) PAIR(1, __VA_ARGS__) PAIR(2, __VA_ARGS__) \
   PAIR(3, __VA_ARGS__) PAIR(4, __VA_ARGS__) PAIR(5, __VA_ARGS__)
 #define EACH_OTHER_ROW(...) EACH_ROW(if (r % 2 == 0) { __VA_ARGS__ })
@@ -283,29 +374,49 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
 // Where a panel's vectors go.
 typedef struct Target {
   size_t first;            // the panel's first column
-  int whole;               // all its columns are of one output
+  int vectors, whole;      // with columns; all its columns are of one output
   float *to[VECTORS];      // each vector's place in row 0 of its output; null beyond the last column
   size_t step[VECTORS];    // columns of that output
 } Target;
 
 static Target target_of(const Run *run, size_t panel) {
   Target target = {.first = panel * PANEL};
+  const size_t vectors = (run->layer->columns - target.first + LANES - 1) / LANES;
+  target.vectors = vectors < VECTORS ? (int)vectors : VECTORS;
   for (int j = 0; j < VECTORS; j++) {
     size_t column = target.first + j * LANES;
     for (size_t o = 0; o < run->layer->output_count; column -= run->layer->width[o++])
       if (column < run->layer->width[o]) {
-        target.to[j] = run->outputs[o] + column, target.step[j] = run->layer->width[o];
+        target.to[j] = run->outputs[o] + column, target.step[j] = run->output_step[o];
         break;
       }
   }
   target.whole = target.to[0] != NULL;
-  for (int j = 1; j < VECTORS; j++)
+  for (int j = 1; j < target.vectors; j++)
     target.whole &= target.to[j] == target.to[0] + j * LANES && target.step[j] == target.step[0];
   return target;
 }
 
+// Writes R / 2 rows of a layer with `halves`, of which `real` are in the input; `high` are the sums of both halves.
+INLINE void write_halves(const size_t R, const size_t V, const Run *run, const Target *target, size_t row, size_t real,
+                         Ints (*high)[VECTORS]) {
+  Ints (*low)[VECTORS] = high + R / 2;
+  float out[TILE_ROWS / 2 * PANEL];
+  const size_t columns = run->layer->columns - target->first;
+  const int direct = columns >= V * LANES && real == R / 2;
+  float *to = direct ? target->to[0] + row * target->step[0] : out;
+  const size_t step = direct ? target->step[0] : PANEL;
+  const float *scales = run->scales + row;
+  EACH_ROW(if (r < R / 2) EACH_VECTOR(
+    Floats y = mul_add(__builtin_convertvector(high[r][j], Floats), all(256), __builtin_convertvector(low[r][j], Floats));
+    store(to + r * step + j * LANES, y * (r < real ? scales[r] : 0));))
+  if (direct) return;
+  const size_t bytes = (columns < V * LANES ? columns : V * LANES) * sizeof *out;
+  for (size_t r = 0; r < real; r++) memcpy(target->to[0] + (row + r) * target->step[0], out + r * PANEL, bytes);
+}
+
 // Writes the outputs of R rows from `row` on, of which `real` are in the input.
-INLINE void tile(const size_t R, const Run *run, const Target *target, size_t row, size_t real) {
+INLINE void tile(const size_t R, const size_t V, const Run *run, const Target *target, size_t row, size_t real) {
   const Layer *layer = run->layer;
   const Packed *packed = run->packed;
   const size_t depth = depth_of(layer), wide = rounded_up(layer->columns, PANEL), first = target->first;
@@ -313,13 +424,17 @@ INLINE void tile(const size_t R, const Run *run, const Target *target, size_t ro
   const int32_t *start = packed->start + first;
   Ints sum[TILE_ROWS][VECTORS];
   MULTIPLY
+  if (layer->halves) {
+    write_halves(R, V, run, target, row / 2, real / 2, sum);
+    return;
+  }
   Floats y[TILE_ROWS][VECTORS];
   const float *scales = run->scales + row, *outliers = run->outliers + row * layer->outliers;
   READ_ROWS(scales)
   EACH_VECTOR(Floats scale = load(packed->scale + first + j * LANES); Floats bias = load(packed->bias + first + j * LANES);
               EACH_ROW(y[r][j] = ROW_MUL_ADD(__builtin_convertvector(sum[r][j], Floats) * scale, scales, bias);))
-  const float *weights = packed->outlier_weights + first;
-  for (size_t o = 0; o < layer->outliers; o++, weights += wide, outliers += R) {
+  for (size_t o = 0; o < layer->outliers; o++, outliers += R) {
+    const float *weights = packed->outlier_weights + o * wide + first;
     Floats w[VECTORS];
     EACH_VECTOR(w[j] = load(weights + j * LANES);)
     READ_ROWS(outliers)
@@ -354,21 +469,26 @@ INLINE void tile(const size_t R, const Run *run, const Target *target, size_t ro
       EACH_VECTOR(float *p = to + i * step + j * LANES; store(p, load(p) * load(residual + i * residual_step + j * LANES));)
   if (direct) return;
   for (size_t i = 0; i < real; i++)
-    EACH_VECTOR(if (target->to[j]) store(target->to[j] + (row + i) * target->step[j], load(out + i * PANEL + j * LANES));)
+    EACH_VECTOR(store(target->to[j] + (row + i) * target->step[j], load(out + i * PANEL + j * LANES));)
 }
 
 typedef void Tile(const Run *, const Target *, size_t row, size_t real);
-#define TILE(R) \
-  static __attribute__((noinline)) void tile_##R(const Run *run, const Target *target, size_t row, size_t real) { \
-    tile(R, run, target, row, real); \
+#define TILE(R, V) \
+  static __attribute__((noinline)) void tile_##R##_##V(const Run *run, const Target *target, size_t row, size_t real) { \
+    tile(R, V, run, target, row, real); \
   }
-TILE(8)
-TILE(4)
+#define TILES(R) TILE(R, 1) TILE(R, 2) TILE(R, 3)
+TILES(8)
+TILES(4)
 #ifdef VNNI
-TILE(1)
+TILES(1)
 #else
-#define tile_1 tile_4
+#define tile_1_1 tile_4_1
+#define tile_1_2 tile_4_2
+#define tile_1_3 tile_4_3
 #endif
+static Tile *const tiles[3][VECTORS] = {
+  {tile_1_1, tile_1_2, tile_1_3}, {tile_4_1, tile_4_2, tile_4_3}, {tile_8_1, tile_8_2, tile_8_3}};
 
 static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row) {
   for (size_t panel = first_panel; panel < end_panel; panel++) {
@@ -382,11 +502,10 @@ static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_
         for (size_t i = 0; i < bytes * height / rows; i += 64) _mm_prefetch((const void *)(next + i), _MM_HINT_T0);
       }
 #endif
-      Tile *run_tile = height == 8 ? tile_8 : height == 4 ? tile_4 : tile_1;
-      run_tile(run, &target, row, left < height ? left : height);
+      tiles[height / 4][target.vectors - 1](run, &target, row, left < height ? left : height);
       row += height;
     }
   }
 }
 
-const Kernel KERNEL = {NAME, PANEL, DEPTH, 1, pack, quantize, multiply};
+const Kernel KERNEL = {NAME, PANEL, DEPTH, 1, pack, quantize, quantize_row, weigh, multiply};
