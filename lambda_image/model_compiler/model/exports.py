@@ -20,6 +20,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.export_weights import load_export
+from model_compiler.graph.architectures.bert import COUNTED_FROM_PADDING
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import (
     POOLED,
@@ -120,21 +121,6 @@ SENTENCES = ("sentence_embedding", "dense_vecs")
 HIDDEN = ("last_hidden_state", "token_embeddings")
 POOLER = "pooler_output"
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-
-#: Families with positions that start one after the id of the padding token, as in transformers'
-#: `create_position_ids_from_input_ids`. They have that many fewer usable positions.
-COUNTED_FROM_PADDING = (
-    "camembert",
-    "data2vec-text",
-    "ibert",
-    "longformer",
-    "mpnet",
-    "roberta",
-    "roberta-prelayernorm",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "xmod",
-)
 
 
 def read_export(folder: ModelFolder, choice: ExportChoice) -> ImportedModel:

@@ -114,6 +114,20 @@ _DISTILBERT_NAMES = {
 #: transformers' DistilBertModel has it as a constant.
 DISTILBERT_EPSILON = 1e-12
 
+#: Families, also of exports, with positions that start one after the id of the padding token, as in
+#: transformers' `create_position_ids_from_input_ids`. They have that many fewer usable positions.
+COUNTED_FROM_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "ibert",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+)
 #: transformers' MPNetEmbeddings has this id as a constant and does not read `pad_token_id`.
 MPNET_PADDING_ID = 1
 
@@ -174,7 +188,7 @@ def _padding_id(config: ConfigFile, family: str) -> int | None:
     """Return the id after which positions are counted; None if they are counted from 0."""
     if family == "mpnet":
         return MPNET_PADDING_ID
-    if NAMES[family] is not _ROBERTA:
+    if family not in COUNTED_FROM_PADDING:
         return None
     return config.integer("pad_token_id", 1, least=0)
 
