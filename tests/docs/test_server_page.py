@@ -40,8 +40,8 @@ def test_compose_starts_the_servers_target_with_flags_that_exist(documents):
     service = documents["compose"]["services"]["embeddings"]
     assert service["build"]["target"] == "server"
     assert service["entrypoint"] == ["python", "-m", "embedder.server"]
-    options = parse(service["command"], {})
-    assert options.keys_file == f"/run/secrets/{service['secrets'][0]}"
+    options = parse([], dict.fromkeys(service["environment"], "a:b"))
+    assert options.keys == "a:b"
     assert int(service["stop_grace_period"].removesuffix("s")) > options.drain
     (path,) = re.findall(
         r"http://127\.0\.0\.1:8080(/\w+)", " ".join(service["healthcheck"]["test"])
@@ -54,12 +54,14 @@ def test_kubernetes_asks_paths_that_exist_and_waits_for_the_drain(documents):
     pod = documents["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     assert container["command"] == ["python", "-m", "embedder.server"]
-    options = parse(container["args"], {})
-    assert options.keys_file.startswith(container["volumeMounts"][0]["mountPath"])
-    assert pod["spec"]["terminationGracePeriodSeconds"] > options.drain
+    (variable,) = container["env"]
+    options = parse([], {variable["name"]: "a:b"})
+    assert options.keys == "a:b"
+    waiting = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert waiting > 2 * container["readinessProbe"]["periodSeconds"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= waiting + options.drain
     assert container["ports"][0]["containerPort"] == options.port
     probes = [container[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")]
     assert probes == ["/ready", "/live"]
     assert set(probes) <= set(STATUS_PATHS)
-    assert options.drain_accept > 2 * container["readinessProbe"]["periodSeconds"]
     assert documents["Service"]["spec"]["selector"] == pod["metadata"]["labels"]

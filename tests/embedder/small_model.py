@@ -49,7 +49,7 @@ class HashSession:
     dimensions: int = 32
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     #: Raised instead of returning vectors, if set.
-    failure: Exception | None = None
+    failure: BaseException | None = None
     #: The value of every component instead of the computed vectors, if set.
     value: float | None = None
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -48,14 +47,16 @@ _BEARER = "Bearer secret"
 
 
 @pytest.fixture
-def server(minilm_artifact: Artifact, tmp_path: Path) -> Iterator[str]:
+def server(minilm_artifact: Artifact) -> Iterator[str]:
     """Return the URL of a server with its own door, and with an API key."""
-    (tmp_path / "keys").write_text(f"agent:{hashlib.sha256(b'secret').hexdigest()}\n")
-    model = {"EMBEDDING_ARTIFACT": str(minilm_artifact.folder), "EMBEDDING_MCP": "on"}
-    flags = ["--host", "127.0.0.1", "--port", "0", "--keys-file", str(tmp_path / "keys")]
+    variables = {
+        "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
+        "EMBEDDING_MCP": "on",
+        "EMBEDDING_SERVER_KEYS": f"agent:{hashlib.sha256(b'secret').hexdigest()}",
+    }
     program = subprocess.Popen(
-        [sys.executable, "-m", "embedder.server", *flags],
-        env={**os.environ, **model},
+        [sys.executable, "-m", "embedder.server", "--host", "127.0.0.1", "--port", "0"],
+        env={**os.environ, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -107,7 +107,7 @@ def kit(
     flags = [] if keys else ["--no-keys"]
     flags += [] if merged else ["--max-batch-tokens", "1"]
     lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
-    address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
+    address = ["--host", "127.0.0.1", "--port", str(port)]
     return ServerProcess(
         name="kit" if merged else _ALONE,
         label="Embedding Kit" if merged else "request by request",

@@ -139,9 +139,7 @@ def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str
     for name, default in _ADDRESS.items():
         if name not in names and not environ.get(f"EMBEDDING_SERVER_{name[2:].upper()}"):
             program += [name, default]
-    has_keys = any(flag.startswith("--keys") for flag in flags)
-    has_keys |= any(name.startswith("EMBEDDING_SERVER_KEYS") for name in environ)
-    if not has_keys and "--no-keys" not in names:
+    if "EMBEDDING_SERVER_KEYS" not in environ and "--no-keys" not in names:
         program.append("--no-keys")
     return program
 

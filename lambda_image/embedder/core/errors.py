@@ -88,12 +88,6 @@ class BodyTooLargeError(ClientError):
     code = "body_too_large"
 
 
-class SlowBodyError(ClientError):
-    """The body did not arrive in time."""
-
-    code = "slow_body"
-
-
 class UnauthorizedError(ClientError):
     """The request has no key of the server, or a wrong one."""
 

@@ -43,8 +43,6 @@ _SMALL_BODY_BYTES = 6 * 256
 _THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
 _PUBLIC_PATH = "/health"
-#: The longest time of a body on its way.
-_BODY_SECONDS = 30.0
 #: nginx's status for a client that closed the connection; only the log and the metrics see it.
 _CLIENT_GONE = 499
 
@@ -68,10 +66,7 @@ class App:
         self._router, self._queue, self._log = router, queue, log
         self._options, self._keys = options, keys
         self._metrics = Metrics(queue)
-        queue.observe = self._metrics.observe_run
         self.tracer = tracer
-        #: Whether the server is about to stop: load balancers learn it from `/ready`.
-        self.draining = False
         # One thread for each request: it tokenizes, waits for the model, and renders.
         self._threads = ThreadPoolExecutor(_THREADS, "request")
         #: Requests by key, those with a body that is there, and the bytes of all its bodies.
@@ -81,8 +76,8 @@ class App:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
         path, headers = scope["path"], _headers(scope["headers"])
-        if path in STATUS_PATHS:
-            await self._send(send, self._state(path))
+        if path in STATUS_PATHS:  # The port opens after the model has run once.
+            await self._send(send, json_response({"status": path[1:]}))
         elif path == METRICS_PATH:
             await self._send(send, self._render_metrics(headers))
         else:
@@ -93,12 +88,6 @@ class App:
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _state(self, path: str) -> Response:
-        """Say whether requests may be sent here; the port opens after the model has run once."""
-        if path == "/ready" and self.draining:
-            return json_response({"status": "draining"}, status=503)
-        return json_response({"status": path[1:]})
 
     def _render_metrics(self, headers: Mapping[str, str]) -> Response:
         """Return the metrics, to callers with a key: they name all callers."""
@@ -178,25 +167,18 @@ class App:
         request.body_bytes += size
 
     async def _read_body(self, request: ServerRequest, receive: Receive) -> bytes:
-        """Return a body, up to a limit of bytes and of time."""
+        """Return a body, up to a limit of bytes; its connection has one of time."""
         pieces: list[bytes] = []
         incomplete = True
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                while incomplete:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGoneError("The client has closed the connection.")
-                    piece, incomplete = message.get("body", b""), message.get("more_body", False)
-                    self._hold(request, len(piece))
-                    if request.body_bytes > MAX_REQUEST_BYTES:
-                        raise _too_large(f"more than {MAX_REQUEST_BYTES}")
-                    pieces.append(piece)
-        except TimeoutError:
-            raise errors.SlowBodyError(
-                f"The body was not there after {_BODY_SECONDS:g} s.",
-                headers={"connection": "close"},
-            ) from None
+        while incomplete:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError("The client has closed the connection.")
+            piece, incomplete = message.get("body", b""), message.get("more_body", False)
+            self._hold(request, len(piece))
+            if request.body_bytes > MAX_REQUEST_BYTES:
+                raise _too_large(f"more than {MAX_REQUEST_BYTES}")
+            pieces.append(piece)
         return b"".join(pieces)
 
     async def _in_thread(
@@ -230,9 +212,6 @@ class App:
 
     async def _send(self, send: Send, response: Response) -> None:
         headers = {**response.headers, "content-length": str(len(response.body))}
-        if self.draining:
-            # The client's next request goes to another server.
-            headers["connection"] = "close"
         pairs = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": pairs})
         await send({"type": "http.response.body", "body": response.body})

@@ -2,7 +2,7 @@
 
 What uvicorn has a setting for is a setting; the rest is in its protocol for a connection.
 
-- The headers of a request have to arrive in time, the first ones included, and so has the rest of a
+- A request has to arrive in time, the first one of a connection included, and so has the rest of a
   body that was refused. A client that does not read its response, or has vanished with its machine,
   is not waited for longer than an idle one.
 - httptools keeps what it has of a request line and of headers, however much comes, and this is
@@ -24,8 +24,9 @@ from uvicorn.server import Server
 
 from embedder.http.status_phrases import PHRASES
 
-#: The longest time of a request's headers on their way.
-_HEAD_SECONDS = 10.0
+#: The longest time of a request on its way, from its first byte; of a connection's first, from the
+#: connection's beginning.
+_ARRIVAL_SECONDS = 30.0
 #: The most bytes of a request line with its headers, of trailers, or around a chunk.
 _HEAD_BYTES = 16 << 10
 #: Requests that wait on a connection for the answers to those before them.
@@ -39,8 +40,14 @@ _REFUSAL = (
 STATUS_LINE.update({n: b"HTTP/1.1 %d %s\r\n" % (n, text.encode()) for n, text in PHRASES.items()})
 
 
-def http_config(app: Callable[..., Awaitable[None]], *, keep_alive: int = 75) -> Config:
-    """Return uvicorn's settings for an ASGI application that keeps idle connections so long."""
+def http_config(
+    app: Callable[..., Awaitable[None]], *, keep_alive: int = 75, graceful: int | None = None
+) -> Config:
+    """Return uvicorn's settings for an ASGI application.
+
+    It keeps idle connections for `keep_alive` seconds, and at its end cancels requests that are not
+    done after `graceful` seconds.
+    """
     return Config(
         app,
         interface="asgi3",
@@ -52,6 +59,7 @@ def http_config(app: Callable[..., Awaitable[None]], *, keep_alive: int = 75) ->
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=keep_alive,
+        timeout_graceful_shutdown=graceful,
     )
 
 
@@ -63,11 +71,9 @@ def plain_server(app: Callable[..., Awaitable[None]]) -> Server:
 class _Connection(HttpToolsProtocol):
     """A connection with bounds for what a client may send or leave half done."""
 
-    _header_timer: asyncio.TimerHandle | None = None
+    _arrival_timer: asyncio.TimerHandle | None = None
     #: Bytes since the last headers, piece of a body or end of a request.
     _unfinished = 0
-    #: Whether the parser is within a request.
-    _in_request = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -75,10 +81,9 @@ class _Connection(HttpToolsProtocol):
         # acknowledge the head. asyncio turns it off only for sockets that name TCP.
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._await_headers()
+        self._limit_arrival()
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
         while data and not self.transport.is_closing():
             piece, data = data[:_HEAD_BYTES], data[_HEAD_BYTES:]
             self._unfinished += len(piece)
@@ -91,19 +96,10 @@ class _Connection(HttpToolsProtocol):
             else:
                 if self._unfinished > _HEAD_BYTES:
                     self.send_400_response(_REFUSAL)
-        is_answered = self.cycle is None or self.cycle.response_complete
-        if is_answered and self._in_request:
-            if self._header_timer is None:
-                self._await_headers()
-        elif self.cycle is not None:
-            self._have_headers()
-            if is_answered:  # A body that was refused is over: the connection is idle.
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
 
     def on_message_begin(self) -> None:
-        self._in_request = True
+        self._unset_keepalive_if_required()
+        self._limit_arrival()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -117,11 +113,12 @@ class _Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unfinished, self._in_request = 0, False
+        self._unfinished = 0
+        self._have_arrived()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._have_headers()
+        self._have_arrived()
         super().connection_lost(exc)
 
     def timeout_keep_alive_handler(self) -> None:
@@ -143,10 +140,17 @@ class _Connection(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         return b"\r\n".join([*lines, b"", b""])
 
-    def _await_headers(self) -> None:
-        self._header_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
+    def _limit_arrival(self) -> None:
+        self._have_arrived()
+        self._arrival_timer = self.loop.call_later(_ARRIVAL_SECONDS, self._is_late)
 
-    def _have_headers(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
+    def _is_late(self) -> None:
+        if self.pipeline:  # It is not read while the requests before it are answered.
+            self._limit_arrival()
+        else:
+            self.transport.abort()
+
+    def _have_arrived(self) -> None:
+        if self._arrival_timer is not None:
+            self._arrival_timer.cancel()
+            self._arrival_timer = None

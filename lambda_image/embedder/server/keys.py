@@ -1,7 +1,7 @@
 """The server's API keys: who may call.
 
 A key is a random secret that its caller sends as `Authorization: Bearer SECRET`. The server has
-only the SHA-256 of each, in lines of a file or of one environment variable:
+only the SHA-256 of each, in lines of one environment variable:
 
     # name:sha256
     search:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -27,7 +27,7 @@ _FORM = (
 
 
 class Keys:
-    """The keys of the lines in `source`, a file or a variable.
+    """The keys of the lines in `source`, a variable.
 
     Blank lines and lines that begin with `#` are left out. A `SettingsError` names the source and
     the line, and quotes nothing that could be a secret.
@@ -75,14 +75,3 @@ class Keys:
                 headers={"www-authenticate": 'Bearer error="invalid_token"'},
             )
         return caller
-
-
-def read_keys_file(path: str) -> str:
-    """Return the lines of a file, or raise a `SettingsError`."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not text in UTF-8.") from None

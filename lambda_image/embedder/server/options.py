@@ -14,12 +14,11 @@ from embedder.core.errors import SettingsError
 
 PREFIX: Final = "EMBEDDING_SERVER_"
 _KEYS: Final = f"{PREFIX}KEYS"
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def _boolean(text: str, name: str) -> bool:
-    if text.lower() in (*_YES, *_NO):
-        return text.lower() in _YES
+    if text in {"true", "false"}:
+        return text == "true"
     raise SettingsError(f"{name} must be true or false; found {text!r}.")
 
 
@@ -73,14 +72,8 @@ class ServerOptions:
     timeout: float = _flag(
         30.0, "seconds after which a request that is not done is ended", _number(float, 0.001)
     )
-    keys_file: str | None = _flag(
-        None, f"file with the API keys; {_KEYS} may have its lines instead"
-    )
     no_keys: bool = _flag(False, "answer everyone; without keys this is required", _boolean)
-    drain_accept: float = _flag(
-        5.0, "seconds after SIGTERM in which new requests are still answered", _number(float, 0)
-    )
-    drain: float = _flag(25.0, "seconds from SIGTERM to the end at most", _number(float, 0))
+    drain: int = _flag(25, "seconds from SIGTERM to the end at most", _number(int, 1))
     #: No flag, as the command line of a process is there for all to read.
     keys: str | None = dataclasses.field(default=None, repr=False)
     #: OpenTelemetry's own variable: its SDK reads it, too.
@@ -129,14 +122,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerOptions
             f"Unknown environment variables {', '.join(sorted(unknown))}. Allowed: "
             f"{', '.join(variables)}."
         )
-    options = ServerOptions(
+    return ServerOptions(
         **vars(parser.parse_args(list(arguments))),
         keys=environ.get(_KEYS) or None,
         otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
     )
-    if options.drain_accept > options.drain:
-        raise SettingsError(
-            "--drain-accept is a part of --drain, so it must not be longer; found "
-            f"{options.drain_accept:g} and {options.drain:g} s."
-        )
-    return options

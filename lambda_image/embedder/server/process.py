@@ -29,28 +29,17 @@ _PR_SET_THP_DISABLE = 41
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Return how many whole cores a container's quota and its set of cores leave, at least 1.
 
-    The quota is in the folder `cgroup`, as version 2
-    (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files) or 1 of it.
+    The quota is in the folder `cgroup`:
+    https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
     """
     on_linux = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
-    quota_and_period = _numbers(cgroup / "cpu.max")
-    if not quota_and_period:
-        names = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-        quota_and_period = [number for name in names for number in _numbers(cgroup / name)]
-    if len(quota_and_period) == 2 and min(quota_and_period) > 0:
-        quota, period = quota_and_period
-        cores = min(cores, quota // period)
-    return max(1, cores)
-
-
-def _numbers(path: Path) -> list[int]:
     try:
-        words = path.read_text(encoding="ascii").split()
-    except (OSError, UnicodeDecodeError):
-        return []
-    # Without a limit, version 2 has the word "max", and version 1 the number -1.
-    return [int(word) for word in words if word.isdecimal()]
+        quota, period = (cgroup / "cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, int(quota) // int(period))
+    except (OSError, ValueError):
+        pass  # There is no file, or no limit: the word "max" is in the place of the quota.
+    return max(1, cores)
 
 
 def use_one_heap() -> bool:

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -47,8 +47,6 @@ class BatchingSession:
     def __init__(self, session: InferenceSession, options: ServerOptions) -> None:
         self._session, self._queue_seconds = session, options.max_queue_seconds
         self.workers = options.workers or available_cores()
-        #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
-        self.observe: Callable[[int, int], None] | None = None
         self._waiting = WaitingRuns(options.max_batch_tokens)
         #: Tokens that were run, and the seconds of one worker for them.
         self._measured_tokens = self._measured_seconds = 0.0
@@ -74,7 +72,6 @@ class BatchingSession:
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
         ticket.runs = runs = [WaitingRun(ticket, batch) for batch in batches]
-        ticket.texts += sum(run.texts for run in runs)
         entered = time.monotonic()
         try:
             self._enter(ticket)
@@ -231,9 +228,8 @@ class BatchingSession:
                 self._compute([run])
             return
         ended = time.monotonic()
-        tokens = sum([run.tokens for run in runs])
         with self._lock:
-            self._measure(tokens, ended - began)
+            self._measure(sum([run.tokens for run in runs]), ended - began)
             start = 0
             for run in runs:
                 run.vectors = vectors[start : start + run.texts]
@@ -242,8 +238,6 @@ class BatchingSession:
                 run.ticket.pending -= 1
                 if run.ticket.pending == 0 and not run.ticket.end.done():
                     run.ticket.end.set_result(None)
-        if self.observe is not None:
-            self.observe(len(vectors), tokens)
 
     def _measure(self, tokens: int, seconds: float) -> None:
         self._measured_tokens += tokens

@@ -20,7 +20,7 @@ from embedder.core.model_runner import InferenceSession
 from embedder.core.settings import EmbedderSettings
 from embedder.server.app import METRICS_PATH, STATUS_PATHS, App
 from embedder.server.http_protocol import http_config
-from embedder.server.keys import Keys, read_keys_file
+from embedder.server.keys import Keys
 from embedder.server.options import PREFIX, ServerOptions
 from embedder.server.process import keep_heap_small, use_one_heap
 from embedder.server.queue import BatchingSession
@@ -29,73 +29,39 @@ from embedder.server.server_request import ServerLog
 #: The longest turn of a thread in the interpreter, if others wait for theirs.
 _SWITCH_SECONDS = 0.0005
 #: The end of `--drain` in which what is not done is answered with 503.
-LAST_SECONDS = 1.0
+_LAST_SECONDS = 1
 
 
 class DrainingServer(uvicorn.server.Server):
-    """uvicorn's server, which still answers for a while after SIGTERM.
+    """uvicorn's server, which has ended `--drain` seconds after a signal.
 
-    A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
-    has asked. Then uvicorn accepts no more connections, and finishes the requests that have begun.
-    Those that are not done in the last second are cancelled, and answered with 503. `end_within`
-    gets the seconds that are left for the end, whatever the threads do.
+    uvicorn accepts no more connections, and finishes the requests that have begun. Those that are
+    not done in the last second are cancelled, and answered with 503.
     """
 
-    def __init__(
-        self,
-        app: App,
-        options: ServerOptions,
-        *,
-        ready: Callable[[], None],
-        end_within: Callable[[float], None],
-    ) -> None:
+    def __init__(self, app: App, options: ServerOptions, *, ready: Callable[[], None]) -> None:
         application: Callable[..., Awaitable[None]] = app
         if app.tracer is not None:
             application = app.tracer.around(app, without=(*STATUS_PATHS, METRICS_PATH))
-        super().__init__(http_config(application, keep_alive=options.keep_alive))
-        self._app, self._options = app, options
-        self._ready, self._end_within = ready, end_within
-        self._loop: asyncio.AbstractEventLoop | None = None
+        graceful = options.drain - _LAST_SECONDS
+        super().__init__(http_config(application, keep_alive=options.keep_alive, graceful=graceful))
+        self._drain, self._ready = options.drain, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
-        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Begin the end. It is called in the main thread, between two steps of the loop."""
-        if self._loop is None:
-            self.should_exit = True
-        else:
-            self._loop.call_soon_threadsafe(self._drain, self._loop, sig)
-
-    def _drain(self, loop: asyncio.AbstractEventLoop, sig: int) -> None:
-        if self._app.draining:  # The second signal is of someone who does not wait.
-            self._cancel(loop, LAST_SECONDS)
-            self._end_within(LAST_SECONDS)
-            return
-        self._app.draining = True
-        last = min(LAST_SECONDS, self._options.drain / 2)
-        seconds = self._options.drain - last
-        # Ctrl-C is a person's, who waits, and not a load balancer's.
-        accept = 0.0 if sig == signal.SIGINT else self._options.drain_accept
-        loop.call_later(min(accept, seconds), self._stop)
-        loop.call_later(seconds, self._cancel, loop, last)
-        self._end_within(self._options.drain)
-
-    def _stop(self) -> None:
+        """Begin the end, or end at once: the second signal is of someone who does not wait."""
+        if self.should_exit:
+            os._exit(0)
         self.should_exit = True
 
-    def _cancel(self, loop: asyncio.AbstractEventLoop, last: float) -> None:
-        """Answer what is not done with 503, and wait for half of the last seconds at most."""
-        self.should_exit = True
-        for task in self.server_state.tasks:
-            task.cancel()
-        loop.call_later(last / 2, self._force)
-
-    def _force(self) -> None:
-        self.force_exit = True
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish the requests that have begun."""
+        _end_within(self._drain)
+        await super().shutdown(sockets)
 
 
 def serve(
@@ -110,7 +76,6 @@ def serve(
         # A text's thread waits less for those that tokenize lists: by default for 5 ms of each.
         sys.setswitchinterval(_SWITCH_SECONDS)
         keys, tracer = load_keys(options), None
-        listener = listen(options)
         queues: list[BatchingSession] = []
 
         def wrap(session: InferenceSession) -> InferenceSession:
@@ -145,9 +110,8 @@ def serve(
         log = ServerLog(model_settings)
         app = App(router, queue=queue, log=log, options=options, keys=keys, tracer=tracer)
         ends.callback(app.close)
-        server = DrainingServer(
-            app, options, ready=lambda: ready(_url(listener)), end_within=_end_within
-        )
+        listener = listen(options)
+        server = DrainingServer(app, options, ready=lambda: ready(_url(listener)))
         # The objects made so far stay alive, so the garbage collector need not traverse them.
         gc.freeze()
         gc.enable()
@@ -171,30 +135,22 @@ def load_keys(options: ServerOptions) -> Keys | None:
     Raises:
         SettingsError: if they cannot be used, or the server would be open to all by mistake.
     """
-    if [options.keys_file is not None, options.keys is not None, options.no_keys].count(True) != 1:
+    if (options.keys is not None) == options.no_keys:
         raise SettingsError(
-            f"One of --keys-file, {PREFIX}KEYS and --no-keys is required, and only one: the first "
-            "two have a line name:sha256 for each key (docs/server.md); with the last everyone who "
-            "reaches the port may call, for example behind a proxy that checks callers."
+            f"One of {PREFIX}KEYS and --no-keys is required, and only one: the first has a line "
+            "name:sha256 for each key (docs/server.md); with the second everyone who reaches the "
+            "port may call, for example behind a proxy that checks callers."
         )
-    if options.keys_file is not None:
-        return Keys(read_keys_file(options.keys_file), source=options.keys_file)
-    return Keys(options.keys, source=f"{PREFIX}KEYS") if options.keys is not None else None
+    return None if options.keys is None else Keys(options.keys, source=f"{PREFIX}KEYS")
 
 
 def listen(options: ServerOptions) -> socket.socket:
-    """Take the address. Until requests are answered, connections to it are refused."""
+    """Listen at the address, which nothing does before the model has run."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((options.host, options.port))
+        return socket.create_server((options.host, options.port), family=family)
     except OSError as error:
-        listener.close()
-        raise SettingsError(
-            f"The server cannot listen at {options.host}, port {options.port}: {error.strerror}."
-        ) from error
-    return listener
+        raise SettingsError(f"The server cannot listen: {error.strerror}.") from error
 
 
 def _url(listener: socket.socket) -> str:

@@ -11,7 +11,6 @@ client could send a text, nor the client's address.
 """
 
 import os
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -23,9 +22,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from embedder.server.server_request import ServerRequest
-
-#: A server that ends waits this long for its last spans.
-_CLOSE_SECONDS = 3.0
 
 _Application = Callable[..., Awaitable[None]]
 
@@ -77,7 +73,5 @@ class Tracer:
                 span.set_attribute(f"embedding.{name}", value)
 
     def close(self) -> None:
-        """Send what is left, but do not wait long for a collector that is gone."""
-        shutdown = threading.Thread(target=self._provider.shutdown, daemon=True)
-        shutdown.start()
-        shutdown.join(_CLOSE_SECONDS)
+        """Send what is left, and wait for a collector as long as OpenTelemetry's variables say."""
+        self._provider.shutdown()

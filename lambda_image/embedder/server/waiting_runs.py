@@ -41,8 +41,6 @@ class Ticket:
     #: Its runs until they are over. They refer to it, so its arrays would stay until Python looks
     #: for cycles.
     runs: "list[WaitingRun]" = field(default_factory=list)
-    #: Number of texts that came to the queue.
-    texts: int = 0
     #: Number of runs that are not over.
     pending: int = 0
     #: Done when all runs are over or one has failed; cancelled when nobody waits any more.

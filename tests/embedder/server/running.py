@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import httpx2
 import numpy as np
@@ -21,6 +22,7 @@ from embedder.core.search import SearchIndex
 from embedder.core.settings import EmbedderSettings
 from embedder.http.apis.operation import ServedModel
 from embedder.http.router import Router
+from embedder.server import serve
 from embedder.server.app import App
 from embedder.server.keys import Keys
 from embedder.server.options import ServerOptions
@@ -145,20 +147,22 @@ def running(
     listener = listen(server_options)
     host, port = listener.getsockname()
     started = threading.Event()
-    server = DrainingServer(app, server_options, ready=started.set, end_within=lambda _: None)
+    server = DrainingServer(app, server_options, ready=started.set)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    url, address = f"http://{host}:{port}", (host, port)
     thread.start()
     assert started.wait(PATIENCE)
-    try:
-        yield Running(f"http://{host}:{port}", (host, port), router, batching, app, server, thread)
-    finally:
-        if isinstance(session, GatedSession):
-            session.open()
-        server.should_exit = True
-        thread.join(PATIENCE)
-        app.close()
-        batching.close()
-        assert not thread.is_alive()
+    with patch.object(serve, "_end_within"):  # It would end the process of the tests.
+        try:
+            yield Running(url, address, router, batching, app, server, thread)
+        finally:
+            if isinstance(session, GatedSession):
+                session.open()
+            server.should_exit = True
+            thread.join(PATIENCE)
+            app.close()
+            batching.close()
+            assert not thread.is_alive()
 
 
 class Busy(NamedTuple):

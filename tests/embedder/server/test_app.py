@@ -78,7 +78,6 @@ def test_metrics_are_for_callers_with_a_key():
         'api="tei",key="",operation="none",status="401"',
     ):
         assert f"embedding_requests_total{{{labels}}} 1.0" in answer.text
-    assert "te_batch_next_size_sum 2.0" in answer.text
 
 
 def test_the_clients_request_id_is_kept(server):
@@ -94,13 +93,8 @@ def test_gzip_goes_both_ways(server):
     answer = server.post("/embed", body, headers={"content-encoding": "gzip"})
     assert (len(answer.json()), answer.headers["content-encoding"]) == (200, "gzip")
     bomb = gzip.compress(b" " * (MAX_REQUEST_BYTES + 1))
-    for encoding, status, error in (
-        ("br", 400, "may be absent, or gzip, or identity"),
-        ("gzip", 413, f"more than {MAX_REQUEST_BYTES} bytes once it is inflated"),
-    ):
-        refused = server.post("/embed", bomb, headers={"content-encoding": encoding})
-        assert refused.status_code == status
-        assert error in refused.json()["error"]
+    refused = server.post("/embed", bomb, headers={"content-encoding": "gzip"})
+    assert refused.status_code == 413
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -118,8 +112,8 @@ def test_a_body_over_six_megabytes_is_refused(server, chunked):
 
 
 @pytest.fixture
-def quick_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "_HEAD_SECONDS", 0.05)
+def quick_arrivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_ARRIVAL_SECONDS", 0.05)
 
 
 def upload(server: Running, body: bytes, *, length: int, key: str = "any") -> socket.socket:
@@ -130,42 +124,47 @@ def upload(server: Running, body: bytes, *, length: int, key: str = "any") -> so
     return connection
 
 
-@pytest.mark.usefixtures("quick_heads")
-def test_the_rest_of_a_refused_body_is_not_waited_for():
-    """It has the time of a head; what has come of it is dropped."""
-    with running() as server, upload(server, b"", length=9_999_999) as connection:
-        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
-        connection.sendall(b"{")
-        with suppress(ConnectionResetError):
-            _all(connection)
+HEAD = b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-le"
+#: What is sent, and how its answer begins.
+LATE = {
+    "nothing": (b"", b""),
+    "an empty line": (b"\r\n", b""),
+    "a part of a head": (HEAD, b""),
+    "a part of a body": (HEAD + b"ngth: 60\r\n\r\n{", b""),
+    "a part of a refused body": (HEAD + b"ngth: 9999999\r\n\r\n{", b"HTTP/1.1 413 "),
+}
 
 
-def _all(connection: socket.socket) -> bytes:
-    """Read until the server closes the connection."""
-    return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-def test_a_slow_body_is_ended(monkeypatch):
-    """The response is a 408, and nothing was queued."""
-    monkeypatch.setattr(app, "_BODY_SECONDS", 0.05)
-    with running() as server, upload(server, b"{", length=60) as connection:
-        answer = _all(connection)
-        assert answer.startswith(b"HTTP/1.1 408 ")
-        assert b"The body was not there after 0.05 s." in answer
-        assert server.queue.waiting_tokens == 0
-
-
-@pytest.mark.usefixtures("quick_heads")
-@pytest.mark.parametrize("sent", [b"", b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-le"])
-def test_a_connection_without_a_whole_head_is_ended(sent):
+@pytest.mark.usefixtures("quick_arrivals")
+@pytest.mark.parametrize(("sent", "answer"), LATE.values(), ids=LATE)
+def test_a_request_that_does_not_arrive_ends_its_connection(sent, answer):
     """A half-open connection, or one that sends a byte now and then, does not stay."""
+    received = [b""]
     with running() as server, server.connect() as connection:
         connection.sendall(sent)
         with suppress(ConnectionResetError):
-            assert connection.recv(1) == b""
+            received += iter(lambda: connection.recv(65536), b"")
+        server.wait_until("in_flight", 0)
+    assert b"".join(received)[:13] == answer
 
 
-@pytest.mark.usefixtures("quick_heads")
+@pytest.mark.usefixtures("quick_arrivals")
+def test_a_request_behind_a_slow_one_is_not_late():
+    """The server does not read it before, so its time begins with its turn."""
+    body = b'{"inputs": "a"}'
+    with busy() as under_load, under_load.server.connect() as connection:
+        head = b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+        connection.sendall(head + body + head)
+        under_load.server.wait_until("waiting_runs", 1)
+        time.sleep(0.15)
+        connection.sendall(body)
+        under_load.finish()
+        answers = b""
+        while answers.count(b"HTTP/1.1 200 ") < 2:
+            answers += connection.recv(65536) or pytest.fail("the connection was closed")
+
+
+@pytest.mark.usefixtures("quick_arrivals")
 @pytest.mark.parametrize(
     ("method", "rest"),
     [("GET", b""), ("POST", b"hi")],
@@ -228,14 +227,9 @@ def test_a_full_queue_is_a_429_of_every_api():
             "The server has too much to do: it has 3.6 seconds of work of this caller, and at most "
             "3.5 are allowed. Send the request again in 4 s."
         )
-        for path, body, error in (
-            ("/embed", {"inputs": "one"}, {"error": message, "error_type": "Overloaded"}),
-            ("/embed", {"inputs": ["one", "two"]}, {"error": message, "error_type": "Overloaded"}),
-            ("/", {"text": "a"}, {"error": message, "code": "overloaded"}),
-        ):
-            refused = server.post(path, body)
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "4")
-            assert error.items() <= refused.json().items()
+        refused = server.post("/embed", {"inputs": "one"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "4")
+        assert refused.json() == {"error": message, "error_type": "Overloaded"}
         refused = server.post("/v1/embeddings", {"input": "a", "model": "m"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
         with upload(server, b"{", length=500_000) as connection:
@@ -334,14 +328,8 @@ def test_the_log_has_no_text(capsys):
 
 def test_a_session_that_ends_its_thread_ends_no_worker():
     """The request gets an error that names the cause, and the next one its vector."""
-
-    class Ending(HashSession):
-        def run(self, *batch: Any) -> Any:
-            """Raise what no session should, the first time."""
-            if not self.shapes:
-                self.shapes.append((0,))
-                raise SystemExit
-            return super().run(*batch)
-
-    with running(Ending()) as server:
-        assert [server.post("/", {"text": "a"}).status_code for _ in range(2)] == [500, 200]
+    session = HashSession(failure=SystemExit())
+    with running(session) as server:
+        assert server.post("/", {"text": "a"}).status_code == 500
+        session.failure = None
+        assert server.post("/", {"text": "a"}).status_code == 200

@@ -77,35 +77,25 @@ def test_all_else_is_refused(keys, headers, challenge):
 @pytest.mark.parametrize(
     ("arguments", "environ", "message"),
     [
-        ([], {}, f"One of --keys-file, {VARIABLE} and --no-keys is required, and only one"),
-        (["--no-keys", "--keys-file", "keys"], {}, "and only one"),
-        (["--keys-file", "keys"], {VARIABLE: f"search:{digest()}"}, "and only one"),
-        (["--keys-file", "missing"], {}, "missing cannot be read: No such file or directory"),
-        (["--keys-file", "latin"], {}, "latin is not text in UTF-8"),
-        (["--keys-file", "none"], {}, "none has no keys; expected: name:sha256 with"),
-        ([], {VARIABLE: "search:s1"}, "EMBEDDING_SERVER_KEYS, line 1: name:sha256 with"),
+        ([], {}, f"One of {VARIABLE} and --no-keys is required, and only one"),
+        (["--no-keys"], {VARIABLE: f"search:{digest()}"}, "and only one"),
+        ([], {VARIABLE: "# none yet\n\n"}, f"{VARIABLE} has no keys; expected: name:sha256 with"),
+        ([], {VARIABLE: "search:s1"}, f"{VARIABLE}, line 1: name:sha256 with"),
     ],
 )
-def test_a_server_without_usable_keys_does_not_start(
-    arguments, environ, message, monkeypatch, tmp_path
-):
+def test_a_server_without_usable_keys_does_not_start(arguments, environ, message):
     """The error says what to give, and how to do without."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "keys").write_text(f"search:{digest()}\n")
-    (tmp_path / "latin").write_bytes(b"search:\xff")
-    (tmp_path / "none").write_text("# none yet\n\n")
     with pytest.raises(SettingsError) as error:
         load_keys(parse(arguments, environ))
     assert message in str(error.value)
 
 
-def test_keys_come_from_a_file_or_a_variable(tmp_path):
+def test_keys_come_from_a_variable():
     """They are no flag: all users of a machine can read the command lines of its processes."""
-    (tmp_path / "keys").write_text(line := f"search:{digest()}\n")
+    line = f"search:{digest()}\n"
     with pytest.raises(SettingsError, match="--keys"):
         parse(["--keys", line], {})
-    from_variable = parse([], {VARIABLE: line})
-    assert "search" not in repr(from_variable)
-    for options in (from_variable, parse(["--keys-file", str(tmp_path / "keys")], {})):
-        assert load_keys(options).authenticate(bearer(SECRET)) == "search"
+    options = parse([], {VARIABLE: line})
+    assert "search" not in repr(options)
+    assert load_keys(options).authenticate(bearer(SECRET)) == "search"
     assert load_keys(parse(["--no-keys"], {})) is None

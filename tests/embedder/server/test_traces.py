@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,40 +18,33 @@ SIGNED = bearer("search")
 BODY = {"model": "small", "input": "one two"}
 
 
-@dataclass
-class Collector:
-    """A collector that keeps what it receives by OTLP over HTTP."""
-
-    server: Server
-
-    @contextmanager
-    def traced(self, **options: Any) -> Iterator[Running]:
-        """Run a server with the key `search`, and send its spans at the end."""
-        tracer = Tracer()
-        with running(keys=keys_of("search"), tracer=tracer, **options) as server:
-            yield server
-        tracer.close()
-
-    @property
-    def resources(self) -> list[ResourceSpans]:
-        """The resource of each message that was received, with its spans."""
-        assert {target for _, target, _, _ in self.server.requests} <= {"/v1/traces"}
-        bodies = [body for *_, body in self.server.requests]
-        messages = [ExportTraceServiceRequest.FromString(body) for body in bodies]
-        return [resource for message in messages for resource in message.resource_spans]
-
-    @property
-    def spans(self) -> list[Span]:
-        """All spans."""
-        scopes = [scope for resource in self.resources for scope in resource.scope_spans]
-        return [span for scope in scopes for span in scope.spans]
-
-
 @pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Return a server that keeps what it receives by OTLP over HTTP."""
     with serving() as server:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{server.url}/")
-        yield Collector(server)
+        yield server
+    assert {target for _, target, _, _ in server.requests} == {"/v1/traces"}
+
+
+@contextmanager
+def traced(**options: Any) -> Iterator[Running]:
+    """Run a server with the key `search`, and send its spans at the end."""
+    tracer = Tracer()
+    with running(keys=keys_of("search"), tracer=tracer, **options) as server:
+        yield server
+    tracer.close()
+
+
+def resources(collector: Server) -> list[ResourceSpans]:
+    """Return the resource of each message that was received, with its spans."""
+    messages = [ExportTraceServiceRequest.FromString(body) for *_, body in collector.requests]
+    return [resource for message in messages for resource in message.resource_spans]
+
+
+def spans(collector: Server) -> list[Span]:
+    scopes = [scope for resource in resources(collector) for scope in resource.scope_spans]
+    return [span for scope in scopes for span in scope.spans]
 
 
 def attributes(values: list[KeyValue]) -> dict[str, object]:
@@ -64,10 +56,10 @@ def attributes(values: list[KeyValue]) -> dict[str, object]:
 
 def test_a_request_is_a_span_of_its_callers_trace(collector):
     """It has the facts of the log line, and the names of OpenTelemetry's present conventions."""
-    with collector.traced() as server:
+    with traced() as server:
         headers = {**SIGNED, "traceparent": f"00-{TRACE}-{PARENT}-01"}
         answer = server.post("/v1/embeddings", BODY, headers=headers)
-    (span,) = collector.spans
+    (span,) = spans(collector)
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     assert (span.name, span.kind, span.status.code) == ("POST /v1/embeddings", 2, 0)
     expected = {
@@ -91,30 +83,30 @@ def test_no_span_has_what_a_client_made_up(collector):
 
     A malformed `traceparent` begins a trace, as none does. Probes and metrics are no requests.
     """
-    with collector.traced() as server:
+    with traced() as server:
         assert server.get("/a-secret", headers=SIGNED).status_code == 404
         headers = {**SIGNED, "traceparent": "00-secret"}
         assert server.get("/info?text=a-secret", headers=headers).status_code == 200
         for path in ("/live", "/ready", "/metrics"):
             server.get(path)
-    spans = collector.spans
-    assert [(span.name, span.parent_span_id) for span in spans] == [
+    received = spans(collector)
+    assert [(span.name, span.parent_span_id) for span in received] == [
         ("GET", b""),
         ("GET /info", b""),
     ]
-    assert len({span.trace_id for span in spans}) == 2
-    assert b"secret" not in b"".join(span.SerializeToString() for span in spans)
-    assert not any("client.address" in attributes(span.attributes) for span in spans)
+    assert len({span.trace_id for span in received}) == 2
+    assert b"secret" not in b"".join(span.SerializeToString() for span in received)
+    assert not any("client.address" in attributes(span.attributes) for span in received)
 
 
 def test_errors_are_named(collector):
     """A server's error makes the span one, a client's does not."""
     session = GatedSession(failure=RuntimeError("no memory"))
     session.open()
-    with collector.traced(session=session) as server:
+    with traced(session=session) as server:
         assert server.post("/v1/embeddings", BODY, headers=SIGNED).status_code == 500
         assert server.post("/v1/embeddings", BODY).status_code == 401
-    failed, refused = collector.spans
+    failed, refused = spans(collector)
     assert (failed.status.code, refused.status.code) == (2, 0)
     errors = [attributes(span.attributes)["embedding.error"] for span in (failed, refused)]
     assert errors == ["inference_failed", "invalid_api_key"]
@@ -133,8 +125,8 @@ def test_the_service_has_a_name(collector, monkeypatch, environ, expected):
     """It is the kit's unless OpenTelemetry's variables say otherwise."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    with collector.traced() as server:
+    with traced() as server:
         server.get("/health")
-    (spans,) = collector.resources
-    resource = attributes(spans.resource.attributes)
+    (received,) = resources(collector)
+    resource = attributes(received.resource.attributes)
     assert (resource["service.name"], resource["telemetry.sdk.name"]) == (expected, "opentelemetry")

@@ -178,7 +178,7 @@ def test_the_server_listens_on_this_machine_only_and_needs_no_keys():
 @pytest.mark.parametrize(
     ("flags", "environ"),
     [
-        (["--port=1", "--host", "::1", "--keys-file", "keys"], {}),
+        (["--port=1", "--host", "::1"], {"EMBEDDING_SERVER_KEYS": "a:b"}),
         (
             [],
             {
@@ -196,7 +196,7 @@ def test_what_is_given_is_kept(flags, environ):
 
 def test_the_server_serves_a_model(minilm_artifact):
     """It answers without a signature, and ends with 0."""
-    flags = ["--model", str(minilm_artifact.folder), "--port", "0", "--drain-accept", "0"]
+    flags = ["--model", str(minilm_artifact.folder), "--port", "0"]
     program = subprocess.Popen(
         [sys.executable, "-m", "tools.local_endpoint", "--server", *flags],
         env={k: v for k, v in os.environ.items() if not k.startswith("EMBEDDING_")},

@@ -67,7 +67,6 @@ class Api:
             errors.WrongModelError: 424,
             errors.NoIndexError: 404,
             errors.BodyTooLargeError: 413,
-            errors.SlowBodyError: 408,
             errors.UnauthorizedError: 401,
             errors.CallerError: 403,
             errors.OverloadedError: 429,
