@@ -31,8 +31,8 @@ def test_every_flag_is_there_with_its_default_and_its_help():
 def documents() -> dict[str, dict[str, Any]]:
     """Return the page's YAML documents: the first is of Docker, the others have a kind."""
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    found = [document for block in blocks for document in yaml.safe_load_all(block)]
-    return {document.get("kind", "compose"): document for document in found}
+    parsed = [document for block in blocks for document in yaml.safe_load_all(block)]
+    return {document.get("kind", "compose"): document for document in parsed}
 
 
 def test_compose_starts_the_servers_target_with_flags_that_exist(documents):
