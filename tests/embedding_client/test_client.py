@@ -4,9 +4,10 @@ import asyncio
 import base64
 import gzip
 import json
+import math
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -195,43 +196,73 @@ def test_an_answer_is_an_error_of_its_kind(answer, kind, message, code, request_
     assert (error.code, error.request_id) == (code, request_id)
 
 
+def in_base64(row: list[float]) -> str:
+    return base64.b64encode(np.array(row, "<f4").tobytes()).decode()
+
+
+def embed(client: EmbeddingClient) -> object:
+    return client.embed(["a"])
+
+
+def rerank(client: EmbeddingClient) -> object:
+    return client.rerank("q", ["a", "b"])
+
+
+NOT_NUMBERS = (math.nan, math.inf, -math.inf)
+A, B = [{"index": index, "relevance_score": 0.5} for index in (0, 1)]
+#: A call, the fields of answers that are none, and the error for each of them.
+INVALID: list[tuple[Callable[[EmbeddingClient], object], dict[str, Any], str]] = [
+    *((embed, {"embeddings": rows}, "does not hold 1 embeddings") for rows in ([], None)),
+    *((embed, {"embeddings": [text]}, "not base64 of equal length") for text in ("%%%", "AAA=")),
+    *((embed, {"embeddings": [in_base64([1, number])]}, "NaN") for number in NOT_NUMBERS),
+    # Each passage has a score: without one, it would have no place among the others.
+    *(
+        (rerank, {"results": results}, "scores")
+        for results in ([A], [A, A], [A, {**B, "index": 2}], [A, {"index": 1}])
+    ),
+    *((rerank, {"results": [A, {**B, "relevance_score": n}]}, "scores") for n in NOT_NUMBERS),
+    *(
+        (
+            lambda client: client.similar("a"),
+            {"results": [{"text": "a", "index": 0, "score": number}]},
+            "a score is NaN or infinity",
+        )
+        for number in NOT_NUMBERS
+    ),
+    # Each weight has its token.
+    *(
+        (lambda client: client.embed_sparse(["a"]), {"embeddings": rows}, "sparse vectors")
+        for rows in (
+            [],
+            [{"indices": [1, 2], "values": [0.5]}],
+            [{"indices": [-1], "values": [0.5]}],
+            [{"indices": [1]}],
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "fields", "message"), INVALID)
+def test_an_invalid_response_is_an_error(call, fields, message):
+    """Python's JSON parser accepts NaN and Infinity, although JSON does not have them."""
+    body = {**fields, "vector_space": SPACE, "score_space": SPACE}
+    answer = httpx2.Response(200, content=json.dumps(body))
+    with made(lambda _: answer) as client, pytest.raises(ServiceError, match=message):
+        call(client)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         httpx2.Response(200, content=b"not json"),
         httpx2.Response(200, json=[1]),
-        httpx2.Response(200, json={"vector_space": "x"}),
-        httpx2.Response(200, json={"embeddings": [], "vector_space": "x"}),
-        httpx2.Response(200, json={"embeddings": ["%%%"], "vector_space": "x"}),
-        httpx2.Response(200, json={"embeddings": ["AAA="], "vector_space": "x"}),
         httpx2.Response(501, content=b"<html>"),
     ],
 )
-def test_an_invalid_response_is_an_error(answer):
-    """The client returns no vectors from a response that is not the endpoint's."""
+def test_a_response_that_is_no_object_is_an_error(answer):
+    """It is of another server."""
     with made(lambda _: answer) as client, pytest.raises(ServiceError):
-        client.embed(["a"])
-
-
-RESULTS = [{"index": place, "relevance_score": 0.5} for place in (1, 0)]
-
-
-@pytest.mark.parametrize(
-    "results",
-    [
-        RESULTS[:1],
-        [RESULTS[0], RESULTS[0]],
-        [RESULTS[0], {**RESULTS[1], "relevance_score": float("nan")}],
-        [RESULTS[0], {**RESULTS[1], "index": 2}],
-        [RESULTS[0], {"index": 0}],
-    ],
-)
-def test_a_response_without_a_score_of_each_passage_is_an_error(results):
-    """A passage without one would have no place among the others."""
-    body = {"results": results, "score_space": "m@1/int8/a"}
-    answer = httpx2.Response(200, content=json.dumps(body))
-    with made(lambda _: answer) as client, pytest.raises(ServiceError, match="scores"):
-        client.rerank("q", ["a", "b"])
+        embed(client)
 
 
 @pytest.mark.parametrize(
@@ -257,22 +288,6 @@ def test_passages_of_equal_scores_have_the_order_of_their_logits(logits, order):
     with made(answer, limits=BatchLimits(texts=2)) as client:
         ranked = client.rerank("q", list(scores), top_k=4)
     assert [one.index for one in ranked] == order
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [{"indices": [1, 2], "values": [0.5]}],
-        [{"indices": [-1], "values": [0.5]}],
-        [{"indices": [1]}],
-    ],
-)
-def test_a_response_that_has_no_sparse_vectors_is_an_error(rows):
-    """Each weight has its token."""
-    answer = httpx2.Response(200, json={"embeddings": rows, "vector_space": "m@1/int8/a"})
-    with made(lambda _: answer) as client, pytest.raises(ServiceError, match="sparse vectors"):
-        client.embed_sparse(["a"])
 
 
 @pytest.mark.parametrize(
@@ -429,29 +444,6 @@ def test_the_error_for_a_blank_text_has_its_position_in_the_stream():
     """Positions are counted from the start of the stream."""
     with made(embedded) as client, pytest.raises(ConfigurationError, match="at position 2"):
         list(client.iter_embed(iter(["a", "b", " "])))
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_vectors_with_nan_or_infinity_are_refused(number):
-    """They cannot be compared."""
-    rows = [np.array(row, "<f4").tobytes() for row in ([1, 2], [3, number])]
-    body = {"embeddings": [base64.b64encode(row).decode() for row in rows], "vector_space": SPACE}
-    with (
-        made(lambda _: httpx2.Response(200, json=body)) as client,
-        pytest.raises(ServiceError, match="embedding 1 holds NaN or infinity"),
-    ):
-        client.embed(["a", "b"])
-
-
-@pytest.mark.parametrize("score", ["NaN", "Infinity", "1e999"])
-def test_scores_with_nan_or_infinity_are_refused(score):
-    """Python's JSON parser accepts them, although JSON does not have them."""
-    body = '{"results": [{"text": "a", "index": 0, "score": %s}], "vector_space": "m@1/x/2"}'
-    with (
-        made(lambda _: httpx2.Response(200, content=body % score)) as client,
-        pytest.raises(ServiceError, match="a score is NaN or infinity"),
-    ):
-        client.similar("a")
 
 
 def test_bodies_are_sent_as_json():

@@ -3,7 +3,6 @@
 https://chromedevtools.github.io/devtools-protocol/
 """
 
-import base64
 import json
 import os
 import shutil
@@ -12,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from tests.fixtures.waiting import PATIENCE
@@ -73,10 +71,6 @@ class Page:
     def write(self, text: str) -> None:
         """Write a text where the focus is."""
         self._call("Input.insertText", text=text)
-
-    def picture(self, file: Path) -> None:
-        """Write what the window shows, as PNG."""
-        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
