@@ -212,7 +212,10 @@ NOT_NUMBERS = (math.nan, math.inf, -math.inf)
 A, B = [{"index": index, "relevance_score": 0.5} for index in (0, 1)]
 #: A call, the fields of answers that are none, and the error for each of them.
 INVALID: list[tuple[Callable[[EmbeddingClient], object], dict[str, Any], str]] = [
-    *((embed, {"embeddings": rows}, "does not hold 1 embeddings") for rows in ([], None)),
+    *(
+        (embed, {"embeddings": rows}, "does not hold 1 embeddings")
+        for rows in (None, [], [in_base64([1]), in_base64([2])])
+    ),
     *((embed, {"embeddings": [text]}, "not base64 of equal length") for text in ("%%%", "AAA=")),
     *((embed, {"embeddings": [in_base64([1, number])]}, "NaN") for number in NOT_NUMBERS),
     # Each passage has a score: without one, it would have no place among the others.

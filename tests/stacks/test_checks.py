@@ -70,7 +70,7 @@ def test_cfn_lint_finds_nothing(synthesized, name):
     from cfnlint import api
     from cfnlint.config import ManualArgs
 
-    secrets = [
+    findings = [
         f"{stack}: {match}"
         for stack, template in synthesized(name).templates.items()
         for match in api.lint(
@@ -78,7 +78,7 @@ def test_cfn_lint_finds_nothing(synthesized, name):
             config=ManualArgs(ignore_checks=IGNORED_BY_CFN_LINT, regions=["us-east-1"]),
         )
     ]
-    assert secrets == []
+    assert findings == []
 
 
 @pytest.mark.parametrize("name", ["dev", *CHECKED])
@@ -110,16 +110,16 @@ def test_cdk_nag_would_find_something():
 
 def test_the_cdk_itself_has_no_complaint(synthesized):
     """The report of synth has neither warnings nor errors."""
-    statements = []
+    violations = []
     for name in ("dev", *CHECKED):
         report = synthesized(name).folder / "validation-report.json"
         if report.exists():
-            statements += [
+            violations += [
                 violation["ruleName"]
                 for plugin in json.loads(report.read_text())["pluginReports"]
                 for violation in plugin["violations"]
             ]
-    assert statements == []
+    assert violations == []
 
 
 def test_everything_carries_the_tags_that_costs_are_allocated_by(synthesized):
@@ -247,12 +247,12 @@ def test_the_state_machine_is_valid(synthesized, name):
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
     """The CLI sets termination protection on each stack that it deploys."""
-    variables = {
+    protections = {
         artifact: properties["properties"].get("terminationProtection", False)
         for artifact, properties in synthesized(name).artifacts().items()
         if properties["type"] == "aws:cloudformation:stack"
     }
-    assert variables == {
+    assert protections == {
         f"EmbeddingKit-{name}-{stack}": protected
         for stack in ("Repository", "Endpoint", "Observability")
     }
