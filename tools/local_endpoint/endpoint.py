@@ -12,13 +12,13 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
 from botocore.credentials import Credentials
 
-from embedder.server.http_protocol import plain_server
+from embedder.server.http_protocol import joined_headers, plain_server
 from tools.local_endpoint import chunk_route
 from tools.local_endpoint.chunk_route import ChunkRoute
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, LambdaResponse, to_event, to_response
@@ -163,7 +163,7 @@ class LocalFunctionUrl:
         request = SignedRequest(
             method=scope["method"],
             target=(scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1"),
-            headers=_joined(scope["headers"]),
+            headers=joined_headers(scope["headers"]),
             body=bytes(body),
         )
         if size > limit:
@@ -211,14 +211,6 @@ class LocalFunctionUrl:
             return to_response(self._runtime.invoke(event))
         except FunctionError:
             return INTERNAL_SERVER_ERROR
-
-
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-    joined: dict[str, str] = {}
-    for name, value in headers:
-        key, text = name.decode("latin-1"), value.decode("latin-1").strip()
-        joined[key] = f"{joined[key]},{text}" if key in joined else text
-    return joined
 
 
 def _too_large(limit: int) -> LambdaResponse:

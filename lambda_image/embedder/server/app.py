@@ -10,7 +10,7 @@ it.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord
+from embedder.server.http_protocol import joined_headers
 from embedder.server.keys import Keys
 from embedder.server.metrics import Metrics
 from embedder.server.options import ServerOptions
@@ -75,7 +76,7 @@ class App:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
-        path, headers = scope["path"], _headers(scope["headers"])
+        path, headers = scope["path"], joined_headers(scope["headers"])
         if path in STATUS_PATHS:  # The port opens after the model has run once.
             await self._send(send, json_response({"status": path[1:]}))
         elif path == METRICS_PATH:
@@ -215,15 +216,6 @@ class App:
         pairs = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": pairs})
         await send({"type": "http.response.body", "body": response.body})
-
-
-def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers, names in lower case; values of one name are joined, as Lambda does."""
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in pairs:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]},{value}" if name in headers else value
-    return headers
 
 
 def _too_large(size: str) -> errors.BodyTooLargeError:

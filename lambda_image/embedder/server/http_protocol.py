@@ -14,7 +14,7 @@ What uvicorn has a setting for is a setting; the rest is in its protocol for a c
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import httptools
@@ -66,6 +66,15 @@ def http_config(
 def plain_server(app: Callable[..., Awaitable[None]]) -> Server:
     """Return a server for an ASGI application, with uvicorn's own end."""
     return Server(http_config(app))
+
+
+def joined_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return ASGI's headers by their names; values of one name are joined, as Lambda does."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1").strip()
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
 
 
 class _Connection(HttpToolsProtocol):
