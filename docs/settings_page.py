@@ -110,8 +110,8 @@ def _tables(setting: dict[str, Any]) -> dict[str, Any]:
 def _type(setting: dict[str, Any]) -> str:
     """Return a setting's type in a word or two."""
     words = describe(setting)
-    prefix = "list of " if words.startswith("a list, each ") else ""
-    words = words.removeprefix("a list, each ")
+    prefix = "list of " if is_list(setting) else ""
+    words = words.partition(", each ")[2] if prefix else words
     if words == DURATION_ALLOWED:
         return f"{prefix}duration"
     if words.startswith("one of "):

@@ -78,7 +78,7 @@ def describe(schema: _Schema) -> str:
     if value.get("type") in _NUMBERS:
         return _NUMBERS[value["type"]] + _range(value)
     if value.get("type") == "array":
-        return f"a list, each {describe(value['items'])}"
+        return f"a list{_entries(value)}, each {describe(value['items'])}"
     choices = value.get("enum") or ([value["const"]] if "const" in value else list(kinds(value)))
     if choices and choices != [""]:
         return "one of " + ", ".join(f'"{choice}"' for choice in choices)
@@ -99,11 +99,18 @@ def _of_patterns(value: _Schema) -> _Schema:
 def _range(value: _Schema) -> str:
     low, high = value.get("minimum"), value.get("maximum")
     above, below = value.get("exclusiveMinimum"), value.get("exclusiveMaximum")
-    if above is not None and below is not None:
-        return f" above {above} and below {below}"
+    if above is not None:
+        return f" above {above}" + (f" and below {below}" if below is not None else "")
     if low is not None and high is not None:
         return f" from {low} to {high}"
     return f" from {low} up" if low is not None else ""
+
+
+def _entries(value: _Schema) -> str:
+    least, most = value.get("minItems", 0), value.get("maxItems")
+    if most is None:
+        return f" of {least} or more" if least else ""
+    return f" of {least} to {most}" if least else f" of up to {most}"
 
 
 def _value(schema: _Schema) -> _Schema:

@@ -81,7 +81,9 @@ def _load(name: str, own: dict[str, str], *, folder: Path, licensed: bool) -> En
     except ValidationError as error:
         # A key that is misspelled comes before the one that is missing for it.
         details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-        lines = [f"{shown}: {_explain(detail)}" for detail in details]
+        lines = [
+            f"{shown}: {_explain(detail)}" for detail in details if not _follows(detail, details)
+        ]
         raise EnvironmentFileError("\n".join(lines)) from None
 
 
@@ -102,6 +104,14 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
         ) from None
     except ValueError as error:  # A syntax error, or a number with thousands of digits.
         raise EnvironmentFileError(f"{shown} is not TOML: {error}") from None
+
+
+def _follows(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
+    """Say whether a list is too short only because its entries with other errors do not count."""
+    place = error["loc"]
+    return error["type"] == "too_short" and any(
+        other["loc"][: len(place)] == place for other in errors if other is not error
+    )
 
 
 def _explain(error: ErrorDetails) -> str:

@@ -132,11 +132,13 @@ class NetworkSettings(Settings):
     """The VPC of the functions that handle texts, and the default of `[server]`; none if unset."""
 
     vpc: VpcId = Field(description="The VPC.")
-    subnets: Annotated[Subnets, Field(min_length=1, max_length=16)] = Field(
+    subnets: Subnets = Field(
+        min_length=1,
+        max_length=16,
         description="Private subnets, better in two or more Availability Zones. A function has no "
         "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]`, "
         '`[ingest]` and `function.artifact = "s3"`, S3 Vectors with `[index]`, and SQS with '
-        "`[ingest]`. Logs and traces need none."
+        "`[ingest]`. Logs and traces need none.",
     )
     security_groups: SecurityGroups = Field(
         default=(),
