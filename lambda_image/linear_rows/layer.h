@@ -30,8 +30,8 @@ typedef struct Layer {
   int32_t scaled;                   // 0: row_scale counts as 1; a normalization that follows cancels it
   int32_t activation;               // 0: none, 1: GELU by tanh, 2: SiLU
   int32_t product;                  // 1: the residual is a factor of the activation's result, in place of an addend before
-  int32_t halves;                   // 1: y = row_scale · Σ (256 · high + low)[row, k] · weights[k, column]; of each row of y there
-                                    // are two quantized rows, in the kernel's order
+  int32_t halves;                   // 1: y = row_scale · Σ (256 · high + low)[row, k] · weights[k, column]; high and low are
+                                    // two quantized rows, whose place is up to the kernel
 } Layer;
 
 // What a kernel reads besides the rows: columns padded to whole panels, in one block of memory.
@@ -53,14 +53,25 @@ typedef struct Run {
   float *scales, *outliers;
 } Run;
 
+// Columns of weights, of layer->inner values each, to be quantized to within ±127.
+typedef struct Columns {
+  size_t count;
+  const float *input;
+  size_t input_step;                // from a column to the next
+  int8_t *to;                       // `depth` values of a column are together
+  size_t to_step, depth_step;       // bytes to the next column, to the next values of a column
+  float *scales;                    // [count]; NaN where a column is not finite
+  int32_t *start;                   // [count], of the Packed; or null
+} Columns;
+
 // A block of rows of scores, which become the rows of a product with `halves`: p = 2^(score - the row's largest),
 // 256 · high + low = p · factor, rounded.
 typedef struct Softmax {
-  size_t rows, keys;                // the product has rounded_up(keys, GROUP) inner columns
-  float *scores;                    // [rows, rounded_up(keys, GROUP)], logarithms to the base 2
-  const float *bias;                // [rows, keys] with bias_step from a row to the next: added, natural logarithms; or null
-  size_t bias_step;
-  const float *factor, *share;      // [rounded_up(keys, GROUP)]
+  size_t rows, keys, columns;       // columns: the keys, and what pads them to a multiple of the kernel's key_step
+  float *scores;                    // [rows, columns], logarithms to the base 2
+  const float *bias;                // [rows, keys], natural logarithms, added to the scores; or null
+  size_t bias_step;                 // from a row to the next
+  const float *factor, *share;      // [columns]; 0 where there is no key
   int8_t *values;                   // in the kernel's order
   float *scales;                    // [rows]: 1 / (LARGEST_PAIR · Σ p · share)
 } Softmax;
@@ -70,12 +81,11 @@ typedef struct Kernel {
   size_t panel;                     // columns that are computed together
   size_t depth;                     // consecutive values of a row that one instruction multiplies
   size_t value_bytes;               // of a quantized value
+  size_t key_step;                  // of Softmax
   // Packs weights for rows of bytes 0 to 255 less `zero`. Null: the weights are not packed.
   void (*pack)(const Layer *, Packed *, int32_t zero);
   void (*quantize)(const Run *, size_t first_row, size_t end_row);
-  // Quantizes a row of layer->inner values to within ±127 and returns its scale, NaN if the row is not finite. `depth` values
-  // are together, and `step` bytes from the next. The row is a column of weights, and `start` what its sums start with.
-  float (*quantize_row)(const Layer *, const float *row, int8_t *to, size_t step, int32_t *start);
+  void (*quantize_columns)(const Layer *, const Columns *);
   void (*weigh)(const Softmax *);
   void (*multiply)(const Run *, size_t first_panel, size_t end_panel, size_t first_row, size_t end_row);
 } Kernel;
@@ -97,9 +107,14 @@ static inline float linear_of(const Layer *layer) {
 static inline float cubic_of(const Layer *layer) { return layer->activation == 1 ? -0.1029432397f : 0; }  // · 0.044715
 
 #define LARGEST_EXPONENT 126.0f
+// The same with a relative error of at most 1.1e-4, which is below those of 8 bits.
+#define SCORE_EXP2_1 0.6932829f
+#define SCORE_EXP2_2 0.2422110f
+#define SCORE_EXP2_3 0.0550091f
 #define LARGEST_PAIR 65535.0f
 #define LOWEST_SCORE -1e38f  // of a key that is masked
 #define LOG2_E 1.442695041f
+#define LOWEST_EXPONENT -127.0f  // of a power that is 0
 // 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial by least squares, with weights for the least
 // largest error.
 #define EXP2_1 0.6931469776f

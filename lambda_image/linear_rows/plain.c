@@ -4,17 +4,25 @@
 
 #include "layer.h"
 
-// 2^t, for t within [-126, 126]; 0 for -127.
-static float power_of_2(float t) {
-  float whole = rintf(t), f = t - whole;
-  float power = fmaf(f, EXP2_5, EXP2_4);
-  power = fmaf(f, power, EXP2_3), power = fmaf(f, power, EXP2_2), power = fmaf(f, power, EXP2_1);
-  power = fmaf(f, power, 1);
+// power · 2^whole, of which the result is a normal number, or 0.
+static float scaled(float power, float whole) {
   int32_t bits;
   memcpy(&bits, &power, sizeof bits);
   bits += (int32_t)whole * (1 << 23);
   memcpy(&power, &bits, sizeof power);
   return power;
+}
+
+static float power_of_2(float t) {
+  float whole = rintf(t), f = t - whole;
+  float power = fmaf(f, EXP2_5, EXP2_4);
+  power = fmaf(f, power, EXP2_3), power = fmaf(f, power, EXP2_2), power = fmaf(f, power, EXP2_1);
+  return scaled(fmaf(f, power, 1), whole);
+}
+
+static float score_power(float t) {
+  float whole = rintf(t), f = t - whole;
+  return scaled(fmaf(f, fmaf(f, fmaf(f, SCORE_EXP2_3, SCORE_EXP2_2), SCORE_EXP2_1), 1), whole);
 }
 
 static float activated(const Layer *layer, float v) {
@@ -46,29 +54,31 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   }
 }
 
-static float quantize_row(const Layer *layer, const float *x, int8_t *to, size_t step, int32_t *start) {
-  float largest = 0;
-  for (size_t k = 0; k < layer->inner; k++) {
-    if (!isfinite(x[k])) return NAN;
-    largest = fmaxf(largest, fabsf(x[k]));
+static void quantize_columns(const Layer *layer, const Columns *columns) {
+  for (size_t c = 0; c < columns->count; c++) {
+    const float *x = columns->input + c * columns->input_step;
+    float largest = 0;
+    int finite = 1;
+    for (size_t k = 0; k < layer->inner; k++) finite &= isfinite(x[k]) != 0, largest = fmaxf(largest, fabsf(x[k]));
+    const float scale = fmaxf(largest * (1 / 127.0f), layer->least_scale), inverse = 1 / scale;
+    for (size_t k = 0; k < layer->inner; k++)
+      columns->to[c * columns->to_step + k * columns->depth_step] = finite ? (int8_t)rintf(x[k] * inverse) : 0;
+    columns->scales[c] = finite ? scale : NAN;
+    if (columns->start) columns->start[c] = 0;
   }
-  const float scale = fmaxf(largest * (1 / 127.0f), layer->least_scale), inverse = 1 / scale;
-  for (size_t k = 0; k < layer->inner; k++) to[k * step] = (int8_t)rintf(x[k] * inverse);
-  *start = 0;
-  return scale;
 }
 
 static void weigh(const Softmax *block) {
-  const size_t keys = block->keys, wide = rounded_up(keys, GROUP);
+  const size_t columns = block->columns;
   for (size_t row = 0; row < block->rows; row++) {
-    float *scores = block->scores + row * wide, partial[GROUP] = {0}, largest = LOWEST_SCORE;
-    int16_t *high = (int16_t *)block->values + 2 * row * wide, *low = high + wide;
-    for (size_t k = 0; k < wide; k++) {
-      if (block->bias && k < keys) scores[k] += fmaxf(block->bias[row * block->bias_step + k] * LOG2_E, LOWEST_SCORE);
+    float *scores = block->scores + row * columns, partial[GROUP] = {0}, largest = LOWEST_SCORE;
+    int16_t *high = (int16_t *)block->values + 2 * row * columns, *low = high + columns;
+    for (size_t k = 0; k < columns; k++) {
+      if (block->bias && k < block->keys) scores[k] += fmaxf(block->bias[row * block->bias_step + k] * LOG2_E, LOWEST_SCORE);
       largest = fmaxf(largest, scores[k]);
     }
-    for (size_t k = 0; k < wide; k++) {
-      const float p = power_of_2(fmaxf(scores[k] - largest, -LARGEST_EXPONENT - 1));
+    for (size_t k = 0; k < columns; k++) {
+      const float p = score_power(fmaxf(scores[k] - largest, LOWEST_EXPONENT));
       partial[k % GROUP] = fmaf(p, block->share[k], partial[k % GROUP]);
       const int32_t pair = (int32_t)rintf(p * block->factor[k]);
       high[k] = (int16_t)(pair >> 8), low[k] = pair & 255;
@@ -114,4 +124,4 @@ static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_
   }
 }
 
-const Kernel plain_kernel = {"plain", WIDTH_STEP, 1, sizeof(int16_t), NULL, quantize, quantize_row, weigh, multiply};
+const Kernel plain_kernel = {"plain", WIDTH_STEP, 1, sizeof(int16_t), 1, NULL, quantize, quantize_columns, weigh, multiply};

@@ -56,7 +56,7 @@ INLINE Floats load_first(const float *p, size_t n) {
   if (R > 4) values##_of[1] = load(values + 4);
 #define ROW_MUL_ADD(v, values, c) vfmaq_laneq_f32(c, v, values##_of[r / 4], r % 4)
 #endif
-enum { PANEL = VECTORS * LANES };
+enum { PANEL = VECTORS * LANES, KEY_STEP = LANES > 8 ? LANES : 8 };
 typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
 typedef uint32_t Unsigned __attribute__((vector_size(4 * LANES)));
 INLINE Floats load(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
@@ -82,13 +82,29 @@ INLINE Floats power_of_2(Floats t) {
   return (Floats)((Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23));
 }
 
+// As the above, with a relative error of at most 1.1e-4.
+INLINE Floats score_power(Floats t) {
+  Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
+  Floats power = mul_add(f, mul_add(f, all(SCORE_EXP2_3), all(SCORE_EXP2_2)), all(SCORE_EXP2_1));
+  return (Floats)((Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23));
+}
+
 INLINE Floats activated(Floats v, float linear, float cubic) {
   Floats t = v * mul_add(all(cubic), v * v, all(linear));
   t = smaller(larger(t, all(-LARGEST_EXPONENT)), all(LARGEST_EXPONENT));
   return v / (1 + power_of_2(t));
 }
 
-// --- Weights, packed: [panel][depth / DEPTH][column][DEPTH], with zeros beyond the last row and column.
+// --- Weights, packed: [panel][depth / DEPTH][column][DEPTH], with zeros beyond the last row; beyond the last column, anything.
+
+// Adds to each sum four bytes.
+INLINE Ints sum_fours(Ints sums, const int8_t *bytes) {
+#ifdef VNNI
+  return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi8(1), _mm512_loadu_si512(bytes));
+#else
+  return vdotq_s32(sums, vld1q_s8(bytes), vdupq_n_s8(1));
+#endif
+}
 
 static void pack(const Layer *layer, Packed *packed, int32_t zero) {
   const size_t depth = depth_of(layer), columns = layer->columns, wide = rounded_up(columns, PANEL);
@@ -104,10 +120,12 @@ static void pack(const Layer *layer, Packed *packed, int32_t zero) {
   int8_t *to = packed->weights;
   for (size_t first = 0; first < wide; first += PANEL) {
     const size_t real = columns - first < PANEL ? columns - first : PANEL;
-    int32_t sums[PANEL] = {0};
+    enum { PARTS = DEPTH * PANEL / (4 * LANES) };
+    Ints sums[PARTS] = {{0}};
     for (size_t k = 0; k < depth; k += DEPTH, to += DEPTH * PANEL) {
       const int8_t *rows[DEPTH];
-      const int inside = k + DEPTH <= layer->inner && first + PANEL + READ <= columns;
+      // What is read beyond the last column is of the next row: no result.
+      const int inside = (k + DEPTH - 1) * columns + first + PANEL + READ <= layer->inner * columns;
       for (size_t d = 0; d < DEPTH; d++) {
         rows[d] = layer->weights + (k + d) * columns + first;
         if (inside) continue;
@@ -135,11 +153,13 @@ static void pack(const Layer *layer, Packed *packed, int32_t zero) {
       }
 #endif
 #endif
-      if (offset)
-        for (size_t d = 0; d < DEPTH; d++)
-          for (size_t c = 0; c < PANEL; c++) sums[c] += rows[d][c];
+      UNROLL for (size_t i = 0; i < PARTS; i++) sums[i] = sum_fours(sums[i], to + 4 * LANES * i);
     }
-    for (size_t c = 0; c < PANEL; c++) packed->start[first + c] = -offset * sums[c];
+#ifdef I8MM
+    for (size_t j = 0; j < VECTORS; j++) sums[j] = vpaddq_s32(sums[2 * j], sums[2 * j + 1]);
+#endif
+    for (size_t j = 0; j < VECTORS; j++) sums[j] *= -offset;
+    memcpy(packed->start + first, sums, PANEL * sizeof *packed->start);
   }
 }
 
@@ -174,90 +194,102 @@ INLINE int32_t largest_bits(const float *x, size_t count, int32_t mask, uint32_t
 }
 
 // The scale of a row; NaN if it is not finite.
-INLINE float scale_of(const Layer *layer, const float *x) {
+INLINE float scale_of(const float *x, size_t inner, int32_t zero_point, float least) {
   uint32_t lowest;
-  const float zero = (float)layer->zero_point;
-  const int32_t bits =
-      zero ? largest_bits(x, layer->inner, -1, &lowest) : largest_bits(x, layer->inner, INT32_MAX, &lowest);
+  const float zero = (float)zero_point;
+  const int32_t bits = zero_point ? largest_bits(x, inner, -1, &lowest) : largest_bits(x, inner, INT32_MAX, &lowest);
   if (bits > 0x7f7fffff || lowest > 0xff7fffff) return NAN;
   float largest;
   memcpy(&largest, &bits, sizeof largest);
-  return fmaxf(largest * (1 / (zero ? 255 - zero : 127)), layer->least_scale);
+  return fmaxf(largest * (1 / (zero_point ? 255 - zero : 127)), least);
 }
 
 // Stores 16 bytes of a row, of which `left` are in it: DEPTH of them are together, and `step` bytes from the next.
 INLINE void store_16(int8_t *to, size_t step, size_t left, Bytes bytes) {
 #ifdef I8MM
-  typedef int64_t Unit __attribute__((aligned(1), may_alias));
-  int64x2_t units = vreinterpretq_s64_s8(bytes);
+#define STORE(n) if (left > n * DEPTH) vst1q_lane_s64((int64_t *)to, vreinterpretq_s64_s8(bytes), n), to += step;
+  STORE(0) STORE(1)
 #else
-  typedef int32_t Unit __attribute__((aligned(1), may_alias));
-  typedef int32_t Units __attribute__((vector_size(16)));
-  Units units = (Units)bytes;
+#ifdef VNNI
+#define STORE(n) if (left > n * DEPTH) *(Word *)to = _mm_extract_epi32(bytes, n), to += step;
+  typedef int32_t Word __attribute__((aligned(1), may_alias));
+#else
+#define STORE(n) if (left > n * DEPTH) vst1q_lane_s32((int32_t *)to, vreinterpretq_s32_s8(bytes), n), to += step;
 #endif
-  UNROLL for (size_t u = 0; u < 16 / DEPTH; u++) if (left > u * DEPTH) *(Unit *)(to + u * step) = units[u];
+  STORE(0) STORE(1) STORE(2) STORE(3)
+#endif
 }
 
-// Stores 16 values of a row, of which `real` are in it, from value k on. Where a row is not finite, any values do.
-INLINE void quantize_16(const Layer *layer, const float *x, size_t real, float inverse, int8_t *to, size_t k, size_t step) {
+// 16 values of a row, of which `real` are in it, quantized; zero: of Layer, or 128. Where a row is not finite, any values do.
+INLINE Bytes quantized_16(const float *x, size_t real, float inverse, int32_t zero) {
   Floats v[16 / LANES];
   if (real >= 16) UNROLL for (size_t i = 0; i < 16; i += LANES) v[i / LANES] = load(x + i) * inverse;
   else UNROLL for (size_t i = 0; i < 16; i += LANES)
     v[i / LANES] = (i + LANES <= real ? load(x + i) : i < real ? load_first(x + i, real - i) : all(0)) * inverse;
-  const size_t left = depth_of(layer) - k;
 #ifdef VNNI
-  (void)step;
-  Ints q = (Ints)_mm512_cvtps_epi32(v[0]) + (layer->zero_point ? layer->zero_point : 128);
-  __m128i bytes = _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(q, (Ints){0}));
-  if (left >= 16) _mm_storeu_si128((void *)(to + k), bytes);
-  else _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << left) - 1), bytes);
+  return _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(nearest(v[0]) + zero, (Ints){0}));
 #else
   int32x4_t q[4];
-  UNROLL for (int i = 0; i < 4; i++) q[i] = vcvtnq_s32_f32(v[i]);
+  UNROLL for (int i = 0; i < 4; i++) q[i] = nearest(v[i]);
   int16x8_t low = vqmovn_high_s32(vqmovn_s32(q[0]), q[1]), high = vqmovn_high_s32(vqmovn_s32(q[2]), q[3]);
-  if (layer->zero_point) {
-    int16x8_t offset = vdupq_n_s16((int16_t)(layer->zero_point - 128));
+  if (zero != 128) {
+    int16x8_t offset = vdupq_n_s16((int16_t)(zero - 128));
     low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
   }
-  store_16(to + k / DEPTH * step, step, left, vqmovn_high_s16(vqmovn_s16(low), high));
+  return vqmovn_high_s16(vqmovn_s16(low), high);
 #endif
 }
 
-static float quantize_row(const Layer *layer, const float *x, int8_t *to, size_t step, int32_t *start) {
-  const size_t depth = depth_of(layer), inner = layer->inner;
-  const float scale = scale_of(layer, x), inverse = 1 / scale;
+static void quantize_columns(const Layer *layer, const Columns *columns) {
+  const size_t inner = layer->inner, depth = depth_of(layer), step = columns->depth_step, count = columns->count;
+  const size_t input_step = columns->input_step, to_step = columns->to_step;
+  const float least = layer->least_scale, *x = columns->input;
+  int8_t *row = columns->to;
+  for (size_t c = 0; c < count; c++, x += input_step, row += to_step) {
+    const float scale = scale_of(x, inner, 0, least), inverse = 1 / scale;
+    columns->scales[c] = scale;
+    int8_t *to = row;
+    size_t k = 0;
 #ifdef VNNI  // `multiply` multiplies rows that are 128 too large
-  int32_t sum = 0;
-  for (size_t k = 0; k < depth; k += 16, to += 16 / DEPTH * step) {
-    __m512i q = _mm512_cvtps_epi32((k + 16 <= inner ? load(x + k) : load_first(x + k, inner - k)) * inverse);
-    sum += _mm512_reduce_add_epi32(q);
-    store_16(to, step, depth - k, _mm512_cvtepi32_epi8(q));
-  }
-  *start = -128 * sum;
+    Ints sum = {0};
+#define SIGNED(x) ({ const Ints q = nearest((x) * inverse); sum += q; _mm512_cvtepi32_epi8((__m512i)q); })
+    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, SIGNED(load(x + k)));
+    if (k < depth) store_16(to, step, depth - k, SIGNED(load_first(x + k, inner - k)));
+    if (columns->start) columns->start[c] = -128 * __builtin_reduce_add(sum);
 #else
-  for (size_t k = 0; k < depth; k += 16) quantize_16(layer, x + k, k < inner ? inner - k : 0, inverse, to, k, step);
-  *start = 0;
+    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, quantized_16(x + k, 16, inverse, 128));
+    if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, 128));
+    if (columns->start) columns->start[c] = 0;
 #endif
-  return scale;
+  }
 }
 
 static void quantize(const Run *run, size_t first_row, size_t end_row) {
   const Layer *layer = run->layer;
-  const size_t depth = depth_of(layer), inner = layer->inner;
+  const size_t inner = layer->inner, depth = depth_of(layer);
+  const int32_t zero = layer->zero_point;
+  const float least = layer->least_scale;
   for (size_t row = first_row; row < end_row;) {
     const size_t height = height_of(run->rows - row);
     for (size_t r = 0; r < height; r++) {
       const size_t source = row + r < run->rows ? row + r : run->rows - 1;  // rows beyond the last repeat it
       const float *x = run->input + source * run->input_step;
+      const float scale = scale_of(x, inner, zero, least), inverse = 1 / scale;
+      size_t k = 0;
 #ifdef VNNI
       int8_t *to = run->values + (row + r) * depth;
+      for (; k + 16 <= inner; k += 16)
+        _mm_storeu_si128((void *)(to + k), quantized_16(x + k, 16, inverse, zero ? zero : 128));
+      if (k < depth)
+        _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << (depth - k)) - 1),
+                             quantized_16(x + k, inner - k, inverse, zero ? zero : 128));
 #else
+      const size_t step = height * DEPTH;
       int8_t *to = run->values + row * depth + r * DEPTH;
+      for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step)
+        store_16(to, step, 16, quantized_16(x + k, 16, inverse, zero ? zero : 128));
+      if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, zero ? zero : 128));
 #endif
-      const float scale = scale_of(layer, x);
-      const float inverse = 1 / scale;
-      for (size_t k = 0; k < depth; k += 16)
-        quantize_16(layer, x + k, k < inner ? inner - k : 0, inverse, to, k, height * DEPTH);
       run->scales[row + r] = layer->scaled || isnan(scale) ? scale : 1;
       for (size_t o = 0; o < layer->outliers; o++) run->outliers[row * layer->outliers + o * height + r] = x[inner + o];
     }
@@ -265,61 +297,98 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   }
 }
 
-// --- Scores of a row, as quantized rows of their powers
+// --- Scores, as quantized rows of their powers
 
-INLINE float softmax(const Softmax *softmax, size_t row, int8_t *high, int8_t *low, size_t step) {
-  enum { VECTORS_OF_GROUP = GROUP / LANES };
-  const size_t keys = softmax->keys, wide = rounded_up(keys, GROUP);
-  float *scores = softmax->scores + row * wide, partial[GROUP];
-  Floats most[VECTORS_OF_GROUP], sum[VECTORS_OF_GROUP];
-  UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) most[i] = all(LOWEST_SCORE), sum[i] = all(0);
-  if (softmax->bias) {
-    const float *bias = softmax->bias + row * softmax->bias_step;
-    for (size_t k = 0; k < keys; k += LANES) {
-      Floats added = k + LANES <= keys ? load(bias + k) : load_first(bias + k, keys - k);
-      store(scores + k, load(scores + k) + larger(added * LOG2_E, all(LOWEST_SCORE)));
-    }
-  }
-  for (size_t k = 0; k < wide; k += GROUP)
-    UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) most[i] = larger(load(scores + k + i * LANES), most[i]);
-  UNROLL for (int i = 1; i < VECTORS_OF_GROUP; i++) most[0] = larger(most[0], most[i]);
-  const float largest = __builtin_reduce_max(most[0]);
-  for (size_t k = 0; k < wide; k += GROUP) {
-    Ints q[VECTORS_OF_GROUP];
-    UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) {
-      const size_t key = k + i * LANES;
-      Floats p = power_of_2(larger(load(scores + key) - largest, all(-LARGEST_EXPONENT - 1)));
-      sum[i] = mul_add(p, load(softmax->share + key), sum[i]);
-      q[i] = nearest(p * load(softmax->factor + key));
-    }
+INLINE float largest_of(const float *scores, size_t count) {
+  Floats most[4];
+  UNROLL for (int i = 0; i < 4; i++) most[i] = all(LOWEST_SCORE);
+  size_t k = 0;
+  for (; k + 4 * LANES <= count; k += 4 * LANES)
+    UNROLL for (int i = 0; i < 4; i++) most[i] = larger(load(scores + k + i * LANES), most[i]);
+  for (; k < count; k += LANES) most[0] = larger(load(scores + k), most[0]);
+  most[0] = larger(larger(most[0], most[1]), larger(most[2], most[3]));
 #ifdef VNNI
-    (void)step;
-    _mm_storeu_si128((void *)(high + k), _mm512_cvtepi32_epi8((__m512i)(q[0] >> 8)));
-    _mm_storeu_si128((void *)(low + k), _mm512_cvtepi32_epi8((__m512i)q[0]));
+  return _mm512_reduce_max_ps(most[0]);
 #else
-    int8x16_t pairs[2], less = vdupq_n_s8(-128);
-    UNROLL for (int i = 0; i < 2; i++)
-      pairs[i] = vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_s32(q[2 * i]), vreinterpretq_s16_s32(q[2 * i + 1])));
-    store_16(high + k / DEPTH * step, step, 16, veorq_s8(vuzp2q_s8(pairs[0], pairs[1]), less));
-    store_16(low + k / DEPTH * step, step, 16, veorq_s8(vuzp1q_s8(pairs[0], pairs[1]), less));
+  return vmaxnmvq_f32(most[0]);
 #endif
+}
+
+// Stores the high and the low bytes of n vectors of numbers below 2^16: n is 4, or for KEY_STEP of them.
+INLINE void store_halves(const Ints *q, const int n, int8_t *high, int8_t *low, size_t step) {
+#ifdef VNNI
+  (void)step;
+  if (n == 1) {
+    // Of each four numbers the low bytes, then the high ones; of these, the low ones together.
+    const __m512i bytes = _mm512_set4_epi32(-1, -1, 0x0d090501, 0x0c080400);
+    const __m512i together = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m512i pairs = _mm512_permutexvar_epi32(together, _mm512_shuffle_epi8((__m512i)q[0], bytes));
+    _mm_storeu_si128((void *)low, _mm512_castsi512_si128(pairs));
+    _mm_storeu_si128((void *)high, _mm512_extracti32x4_epi32(pairs, 1));
+    return;
   }
-  UNROLL for (int i = 0; i < VECTORS_OF_GROUP; i++) store(partial + i * LANES, sum[i]);
+  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  const __m512i left = _mm512_packus_epi32((__m512i)q[0], (__m512i)q[1]);
+  const __m512i right = _mm512_packus_epi32((__m512i)q[2], (__m512i)q[3]);
+  const __m512i highs = _mm512_packus_epi16(_mm512_srli_epi16(left, 8), _mm512_srli_epi16(right, 8));
+  const __m512i lows = _mm512_packus_epi16(_mm512_and_si512(left, low_byte), _mm512_and_si512(right, low_byte));
+  _mm512_storeu_si512(high, _mm512_permutexvar_epi32(in_order, highs));
+  _mm512_storeu_si512(low, _mm512_permutexvar_epi32(in_order, lows));
+#else
+  const int8x16_t less = vdupq_n_s8(-128), first = vuzp1q_s16(q[0], q[1]), second = vuzp1q_s16(q[n - 2], q[n - 1]);
+  store_16(high, step, 4 * n, vuzp2q_s8(first, second) ^ less);
+  store_16(low, step, 4 * n, vuzp1q_s8(first, second) ^ less);
+#endif
+}
+
+INLINE float powers(const Softmax *block, const float *scores, const float largest, int8_t *high, int8_t *low, size_t step) {
+  const float *factor = block->factor, *share = block->share;
+  const size_t columns = block->columns;
+  float partial[GROUP];
+  Floats sum[GROUP / LANES];
+  UNROLL for (int i = 0; i < GROUP / LANES; i++) sum[i] = all(0);
+#define POWERS(n) { \
+    Ints q[n]; \
+    UNROLL for (int i = 0; i < n; i++) { \
+      const size_t key = k + i * LANES; \
+      const Floats p = score_power(larger(load(scores + key) - largest, all(LOWEST_EXPONENT))); \
+      sum[i % (GROUP / LANES)] = mul_add(p, load(share + key), sum[i % (GROUP / LANES)]); \
+      q[i] = nearest(p * load(factor + key)); \
+    } \
+    store_halves(q, n, high + k / DEPTH * step, low + k / DEPTH * step, step); }
+  size_t k = 0;
+  for (; k + 4 * LANES <= columns; k += 4 * LANES) POWERS(4)
+  for (; k < columns; k += KEY_STEP) POWERS(KEY_STEP / LANES)
+  UNROLL for (int i = 0; i < GROUP / LANES; i++) store(partial + i * LANES, sum[i]);
   return 1 / (LARGEST_PAIR * sum_of(partial));
 }
 
 static void weigh(const Softmax *block) {
-  const size_t depth = rounded_up(block->keys, GROUP);
+  const size_t keys = block->keys, columns = block->columns;
   for (size_t row = 0; row < block->rows;) {
-    const size_t height = height_of(2 * (block->rows - row));
-    for (size_t r = 0; r < height / 2 && row + r < block->rows; r++) {
-#ifdef VNNI
-      int8_t *high = block->values + (2 * row + r) * depth, *low = high + height / 2 * depth;
-#else
-      int8_t *high = block->values + 2 * row * depth + r * DEPTH, *low = high + height / 2 * DEPTH;
-#endif
-      block->scales[row + r] = softmax(block, row + r, high, low, height * DEPTH);
+    const size_t height = height_of(2 * (block->rows - row)), left = block->rows - row;
+    const size_t rows = left < height / 2 ? left : height / 2;
+    float *scores = block->scores + row * columns, largest[TILE_ROWS / 2];
+    for (size_t r = 0; r < rows; r++) {
+      if (block->bias) {
+        const float *bias = block->bias + (row + r) * block->bias_step;
+        float *sums = scores + r * columns;
+        for (size_t k = 0; k < keys; k += LANES) {
+          Floats added = k + LANES <= keys ? load(bias + k) : load_first(bias + k, keys - k);
+          store(sums + k, load(sums + k) + larger(added * LOG2_E, all(LOWEST_SCORE)));
+        }
+      }
+      largest[r] = largest_of(scores + r * columns, columns);
     }
+#ifdef VNNI
+    const size_t tile_step = columns, step = DEPTH;
+#else
+    const size_t tile_step = DEPTH, step = height * DEPTH;
+#endif
+    int8_t *high = block->values + 2 * row * columns;
+    for (size_t r = 0; r < rows; r++, high += tile_step)
+      block->scales[row + r] = powers(block, scores + r * columns, largest[r], high, high + height / 2 * tile_step, step);
     row += height / 2;
   }
 }
@@ -375,25 +444,22 @@ static void weigh(const Softmax *block) {
 typedef struct Target {
   size_t first;            // the panel's first column
   int vectors, whole;      // with columns; all its columns are of one output
-  float *to[VECTORS];      // each vector's place in row 0 of its output; null beyond the last column
+  float *to[VECTORS];      // each vector's place in row 0 of its output
   size_t step[VECTORS];    // columns of that output
 } Target;
 
 static Target target_of(const Run *run, size_t panel) {
+  const Layer *layer = run->layer;
   Target target = {.first = panel * PANEL};
-  const size_t vectors = (run->layer->columns - target.first + LANES - 1) / LANES;
+  const size_t vectors = (layer->columns - target.first + LANES - 1) / LANES;
   target.vectors = vectors < VECTORS ? (int)vectors : VECTORS;
-  for (int j = 0; j < VECTORS; j++) {
-    size_t column = target.first + j * LANES;
-    for (size_t o = 0; o < run->layer->output_count; column -= run->layer->width[o++])
-      if (column < run->layer->width[o]) {
-        target.to[j] = run->outputs[o] + column, target.step[j] = run->output_step[o];
-        break;
-      }
+  size_t column = target.first, o = 0;
+  while (column >= layer->width[o]) column -= layer->width[o++];
+  target.whole = column + ((size_t)target.vectors - 1) * LANES < layer->width[o];
+  for (int j = 0; j < target.vectors; j++) {
+    target.to[j] = run->outputs[o] + column, target.step[j] = run->output_step[o];
+    if ((column += LANES) >= layer->width[o]) column = 0, o++;
   }
-  target.whole = target.to[0] != NULL;
-  for (int j = 1; j < target.vectors; j++)
-    target.whole &= target.to[j] == target.to[0] + j * LANES && target.step[j] == target.step[0];
   return target;
 }
 
@@ -508,4 +574,4 @@ static void multiply(const Run *run, size_t first_panel, size_t end_panel, size_
   }
 }
 
-const Kernel KERNEL = {NAME, PANEL, DEPTH, 1, pack, quantize, quantize_row, weigh, multiply};
+const Kernel KERNEL = {NAME, PANEL, DEPTH, 1, KEY_STEP, pack, quantize, quantize_columns, weigh, multiply};

@@ -157,10 +157,10 @@ def test_a_node_that_cannot_run_is_refused_when_a_session_starts(attributes, mes
         ({"KEY": (2, 50, 16)}, "KEY must have 16 columns for each of 2 heads; found: 16"),
         ({"VALUE": (2, 49, 32)}, "VALUE must have the shape of KEY"),
         ({"BIAS": (1, 50)}, "BIAS must have a rank of 3 to 4; found: 2"),
-        ({"BIAS": (2, 70, 1)}, "BIAS must have 50 in dimension 2; found: 1"),
-        ({"BIAS": (2, 69, 50)}, "BIAS must have 70 in dimension 1, or 1; found: 69"),
-        ({"BIAS": (2, 2, 70, 50)}, "BIAS must have 6 in dimension 1, or 1; found: 2"),
-        ({"BIAS": (3, 1, 50)}, "BIAS must have 2 in dimension 0, or 1; found: 3"),
+        ({"BIAS": (2, 70, 1)}, "BIAS must have the 50 keys for columns; found: 1"),
+        ({"BIAS": (2, 69, 50)}, "BIAS must have 70 or 1 in dimension 1; found: 69"),
+        ({"BIAS": (2, 2, 70, 50)}, "BIAS must have 6 or 1 in dimension 1; found: 2"),
+        ({"BIAS": (3, 1, 50)}, "BIAS must have 2 or 1 in dimension 0; found: 3"),
     ],
 )
 def test_a_run_with_a_wrong_shape_is_refused(shapes, message):
