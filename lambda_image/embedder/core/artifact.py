@@ -66,7 +66,7 @@ class GraphEntry(NamedTuple):
     #: `none`: the graph is written as it should run. `extended`: ONNX Runtime optimizes it at
     #: start-up, which an export that was taken as it is needs, and pays for.
     optimization: str
-    #: The same graph with the kit's own operator, for processors of which the package has a library
+    #: The same graph with the kit's operators, for processors of which the package has a library
     #: (see `session`); None without int8 layers, and of a model that the compiler did not build.
     operator_file: str | None = None
 

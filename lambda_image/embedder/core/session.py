@@ -1,8 +1,8 @@
 """The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out.
 
 Of a model in int8 there are two graphs of the same function, of ONNX Runtime's own operators and
-with one of the kit's, `LinearRows`. The latter runs where that is known to be faster: the package
-has a library of the operator for the machine, and the processor has what its kernels need.
+with the kit's, `LinearRows` and `AttentionRows`. The latter runs where that is known to be faster:
+the package has a library of them for the machine, and the processor has what its kernels need.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AT_HWCAP, _HWCAP_ASIMDDP = 16, 1 << 20
 class Session:
     """An ONNX Runtime session on the CPU; one run may use `threads` threads.
 
-    `operator` says whether the graph with the kit's operator runs, by default where it is faster.
+    `operator` says whether the graph with the kit's operators runs, by default where it is faster.
 
     Raises:
         ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
@@ -115,7 +115,7 @@ def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOp
 
 
 def _add_operator(options: onnxruntime.SessionOptions) -> bool:
-    """Add the kit's operator to a session's options, and return whether that was possible."""
+    """Add the kit's operators to a session's options, and return whether that was possible."""
     try:
         options.register_custom_ops_library(_LIBRARY)
     except Exception as error:  # ONNX Runtime's exceptions have no common base.
@@ -125,10 +125,10 @@ def _add_operator(options: onnxruntime.SessionOptions) -> bool:
 
 
 def has_kernel(machine: str | None = None, cpu_info: str = "/proc/cpuinfo") -> bool:
-    """Return whether the kit's operator is known to be faster here than ONNX Runtime's.
+    """Return whether the kit's operators are known to be faster here than ONNX Runtime's.
 
-    It has kernels for the dot products of bytes of x86-64 (AVX-512 VNNI) and of ARM64. With AMX,
-    which ONNX Runtime uses, it was not measured. The machine is by default this one.
+    They have kernels for the dot products of bytes of x86-64 (AVX-512 VNNI) and of ARM64. With AMX,
+    which ONNX Runtime uses, they were not measured. The machine is by default this one.
     """
     machine = machine or os.uname().machine
     if machine == "aarch64":

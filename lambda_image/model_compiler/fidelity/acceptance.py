@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.float32]
 #: Number of the report's texts that are compared, and of the tokens of each.
 TEXTS = 20
 TOKENS = 64
-#: Those that are compared where the kit's operator is slow.
+#: Those that are compared where the kit's operators are slow.
 SHORT_TEXTS = 3
 #: Rows of full precision that are kept, more than are compared.
 REFERENCE_ROWS = 10_000
@@ -175,9 +175,9 @@ def _measure_scores(
 
 
 def _tables(values: Sequence[Any], table: Callable[[Any], str]) -> str:
-    """Return the report of the graph, and of the one with the kit's operator if it was measured."""
+    """Return the report of the graph, and that of the one with the operators if it was measured."""
     tables = [table(fidelity) for fidelity in values]
-    return "\n  With the kit's operator, as on this machine:\n".join(tables)
+    return "\n  With the kit's operators, as on this machine:\n".join(tables)
 
 
 def _compare(
@@ -236,9 +236,9 @@ def _loaded(artifact: Artifact) -> InferenceSession:
     return _Bounded(load_session(artifact))
 
 
-@budget("loading the graph with the kit's operator", seconds=600)
+@budget("loading the graph with the kit's operators", seconds=600)
 def _with_operator(artifact: Artifact) -> InferenceSession | None:
-    """Return the graph with the kit's operator, if there is one and its library can be loaded."""
+    """Return the graph with the kit's operators, if there is one and its library can be loaded."""
     file = artifact.manifest.graph.operator_file
     if file is None:
         return None
@@ -255,8 +255,8 @@ def _check_operator(
 ) -> None:
     """Compare the artifact's graphs on a few short texts.
 
-    Where the operator has no kernel for the processor, it is in plain C, which has the same bits
-    and takes a hundred times as long: too long for the texts of the report.
+    Where the operators have no kernel for the processor, they are in plain C, which has the same
+    bits and takes a hundred times as long: too long for the texts of the report.
     """
     outputs: list[list[Floats]] = [[], []]
     for sequence in sorted(_sequences(tokenizer, model.max_tokens), key=len)[:SHORT_TEXTS]:

@@ -1,27 +1,25 @@
-"""Rewrites a finished graph so that each int8 linear layer is one node of the kit's own operator.
+"""Makes each int8 linear layer of a finished graph one node of the kit's operator `LinearRows`.
 
 `quantization` builds such a layer of standard operators, each a pass over memory: together they
 take as long as the products. `LinearRows` computes the same of a row while it is in the cache:
-scale, rounding, product, outliers, bias, residual, GELU, and the parts of a Split. It needs a
-library (`embedder.core.session`), so the graph with it is an artifact's second; the first needs
-ONNX Runtime alone. Both read the same external weights.
+scale, rounding, product, outliers, bias, residual, GELU, and the parts of a Split. Results differ
+by the rounding of floats alone.
 
-They differ by the rounding of floats alone. What does not match stays as it is: groups of rows,
-other activations, a width that is no multiple of 16. Layers that share quantized rows each quantize
-them, which is a few percent of their products.
+What does not match stays as it is: groups of rows, other activations, a width that is no multiple
+of 16. Layers that share quantized rows each quantize them, which is a few percent of their
+products.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto
 
-from model_compiler.graph.quantization import ZERO_POINT, Floats
+from model_compiler.graph.quantization import ZERO_POINT
+from model_compiler.graph.rewriting import Rewriting, operator_node
 
-DOMAIN = "embedding_kit"
 OPERATOR = "LinearRows"
 PRODUCT = "MatMulIntegerToFloat"
 #: The most outputs of a node, and what the width of each is a multiple of.
@@ -34,16 +32,9 @@ _BY_COMPONENT = frozenset(
 )
 
 
-def with_linear_rows(model: ModelProto) -> ModelProto | None:
-    """Return a copy of the graph with the operator; None if it has no layer for it."""
-    rewriting = _Rewriting(model.graph)
-    if not rewriting.layers:
-        return None
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
-    rewriting.write(rewritten.graph)
-    rewritten.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return rewritten
+def rewrite(graph: GraphProto) -> bool:
+    """Replace the layers of the graph, and return whether it has any."""
+    return _LinearLayers(graph).replace()
 
 
 @dataclass(slots=True)
@@ -74,29 +65,17 @@ class _Layer:
         return self.outputs[0]
 
     def node(self) -> NodeProto:
-        """Return the node, without absent inputs at its end."""
+        """Return the node."""
         weights, scale = self.product.input[1], self.product.input[3]
         inputs = [self.rows, weights, scale, self.outliers, self.bias, self.residual, self.gain]
-        while not inputs[-1]:
-            inputs.pop()
-        name = f"{OPERATOR}_{self.output}"
-        return helper.make_node(
-            OPERATOR, inputs, self.outputs, name=name, domain=DOMAIN, **self.attributes
-        )
+        return operator_node(OPERATOR, inputs, self.outputs, **self.attributes)
 
 
-class _Rewriting:
-    """The linear layers of a graph, and their nodes in a copy of it."""
+class _LinearLayers(Rewriting):
+    """The linear layers of a graph."""
 
     def __init__(self, graph: GraphProto) -> None:
-        self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self._makers = {name: node for node in graph.node for name in node.output}
-        self._users: dict[str, list[NodeProto]] = defaultdict(list)
-        for node in graph.node:
-            for name in node.input:
-                self._users[name].append(node)
-        for entry in graph.output:
-            self._users[entry.name].append(NodeProto())
+        super().__init__(graph)
         #: Values [..., columns] that are computed from products, component by component.
         self._columns: dict[str, int] = {}
         for node in graph.node:
@@ -106,35 +85,19 @@ class _Rewriting:
                 self._columns[node.output[0]] = self._columns[node.input[0]]
         #: The first outputs of the nodes that layers take the place of.
         self._taken: set[str] = set()
-        #: The biases of layers of several parts.
-        self._joined: dict[str, Floats] = {}
-        self.layers = [
+        self._layers = [
             layer for node in graph.node if node.op_type == PRODUCT for layer in self._layer(node)
         ]
-        for layer in self.layers:
+        for layer in self._layers:
             self._scale(layer)
         # From the last on: it decides whether a Split before it is of its outliers.
-        for layer in reversed(self.layers):
+        for layer in reversed(self._layers):
             self._extend(layer)
 
-    def write(self, graph: GraphProto) -> None:
-        """Replace the nodes of a copy of the graph, and drop what nothing reads any more."""
-        new = {layer.last.output[0]: layer.node() for layer in self.layers}
-        replaced = {name for node in new.values() for name in node.output}
-        nodes, used = [], {entry.name for entry in graph.output}
-        for old in reversed(graph.node):
-            node = new.get(old.output[0])
-            if node is None and not replaced.intersection(old.output):
-                node = old
-            if node is not None and used.intersection(node.output):
-                used.update(node.input)
-                nodes.append(node)
-        constants = [tensor for tensor in graph.initializer if tensor.name in used]
-        constants += [numpy_helper.from_array(self._joined[name], name) for name in self._joined]
-        del graph.initializer[:]
-        graph.initializer.extend(constants)
-        del graph.node[:]
-        graph.node.extend(reversed(nodes))
+    def replace(self) -> bool:
+        """Replace the layers, and return whether there are any."""
+        self._replace({layer.last.output[0]: [layer.node()] for layer in self._layers})
+        return bool(self._layers)
 
     def _layer(self, product: NodeProto) -> Iterator[_Layer]:
         """Yield a product of rows of `quantize` as a layer, without what follows."""
@@ -165,7 +128,7 @@ class _Rewriting:
             both, gated = self._makers.get(scale), self._makers[layer.quantized]
             factors = [
                 factor
-                for factor in self.layers
+                for factor in self._layers
                 if self._next(factor, "Mul") == gated
                 and both is not None
                 and {*both.input} == {layer.scale, factor.scale}
@@ -236,20 +199,20 @@ class _Rewriting:
             return
         biases = [np.zeros(width, np.float32) for width in widths]
         for number, name in enumerate(split.output):
-            added = self._users[name][0] if len(self._users[name]) == 1 else None
+            added = self._readers[name][0] if len(self._readers[name]) == 1 else None
             if added is not None and added.op_type == "Add":
                 (bias,) = {*added.input} - {name}
                 if self._is_vector(bias, widths[number]) and self._constants[bias].raw_data:
                     biases[number], layer.outputs[number] = self._value(bias), added.output[0]
         if [*split.output] != layer.outputs:
             layer.bias = f"{layer.output}.joined"
-            self._joined[layer.bias] = np.concatenate(biases)
+            self._added[layer.bias] = np.concatenate(biases)
 
     def _next(self, layer: _Layer, *operators: str) -> NodeProto | None:
         """Return the only reader of what the layer computes, if its operator is one of these."""
-        if len(layer.outputs) > 1 or len(self._users[layer.output]) > 1:
+        if len(layer.outputs) > 1 or len(self._readers[layer.output]) > 1:
             return None
-        (node,) = self._users[layer.output]
+        (node,) = self._readers[layer.output]
         is_free = node.op_type in operators and node.output[0] not in self._taken
         return node if is_free else None
 
@@ -270,6 +233,3 @@ class _Rewriting:
 
     def _is_vector(self, name: str, columns: int) -> bool:
         return name in self._constants and [*self._constants[name].dims] == [columns]
-
-    def _value(self, name: str) -> Any:
-        return numpy_helper.to_array(self._constants[name])

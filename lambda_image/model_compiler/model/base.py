@@ -11,7 +11,7 @@ from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
 GRAPH_FILE = "model.onnx"
-#: The same graph, with the operator of `graph.linear_rows`.
+#: The same graph, with the operators of `graph.operators`.
 OPERATOR_FILE = "model.linear_rows.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")

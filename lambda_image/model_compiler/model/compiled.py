@@ -15,7 +15,7 @@ from model_compiler.files.folder import ConfigFolder
 from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.graph.linear_rows import with_linear_rows
+from model_compiler.graph.operators import with_operators
 from model_compiler.model.base import (
     GRAPH_FILE,
     INPUTS,
@@ -74,7 +74,7 @@ class CompiledModel(OwnModel):
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
         (folder / OPERATOR_FILE).unlink(missing_ok=True)  # of the same model with more of int8
-        rewritten = with_linear_rows(proto)
+        rewritten = with_operators(proto)
         if rewritten is not None:
             content = rewritten.SerializeToString(deterministic=True)
             (folder / OPERATOR_FILE).write_bytes(content)

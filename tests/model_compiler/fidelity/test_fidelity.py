@@ -20,7 +20,7 @@ from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
 from model_compiler.graph.bases import encoder, post_norm
 from model_compiler.graph.builder import GraphBuilder, Precision
-from model_compiler.graph.linear_rows import with_linear_rows
+from model_compiler.graph.operators import with_operators
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.model import compiled
 from model_compiler.source.catalog import CatalogGolden
@@ -222,13 +222,13 @@ def test_bad_layers_are_kept_in_float32(
 
 @pytest.mark.parametrize("has_kernel", [True, False])
 def test_both_graphs_are_measured(has_kernel, tiny_folder, tmp_path, monkeypatch):
-    """Layers of which the kit's operator alone gives bad vectors are kept in float32 too.
+    """Layers of which the kit's operators alone give bad vectors are kept in float32 too.
 
     Without a kernel for the processor, they are until a few texts are near the other graph's.
     """
 
     def without_activations(model: ModelProto) -> ModelProto | None:
-        rewritten = with_linear_rows(model)
+        rewritten = with_operators(model)
         for node in rewritten.graph.node if rewritten else ():
             attributes = [entry for entry in node.attribute if entry.name != "activation"]
             del node.attribute[:]
@@ -238,7 +238,7 @@ def test_both_graphs_are_measured(has_kernel, tiny_folder, tmp_path, monkeypatch
     for module in (session, acceptance):
         monkeypatch.setattr(module, "has_kernel", lambda: has_kernel)
     assert "float32_layers" not in compile_folder(tiny_folder, tmp_path / "right")["fidelity"]
-    monkeypatch.setattr(compiled, "with_linear_rows", without_activations)
+    monkeypatch.setattr(compiled, "with_operators", without_activations)
     manifest = compile_folder(tiny_folder, tmp_path / "wrong")
     float32_layers = [0, 1] if has_kernel else [0]
     assert manifest["fidelity"]["float32_layers"] == float32_layers

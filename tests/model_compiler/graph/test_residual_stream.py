@@ -66,7 +66,7 @@ def test_channels_that_one_gain_or_one_layer_makes_large_are_found():
 @pytest.mark.parametrize("gain", [1.0, 0.03])
 @pytest.mark.parametrize("family", ["qwen3", "modernbert"])
 def test_large_channels_cost_the_others_little(tmp_path, compile_tiny, family, gain):
-    """Channels 25 and 60 times larger than the others, amplified or not, leave 0.995."""
+    """Channels 25 and 60 times larger than the others, amplified or not, leave 0.99."""
     folder = (write_llama if family == "qwen3" else write_modernbert)(tmp_path / "model")
     channels = list(CHANNELS)
     with changing(folder) as tensors:
@@ -88,4 +88,4 @@ def test_large_channels_cost_the_others_little(tmp_path, compile_tiny, family, g
         Engine.load(compile_tiny(folder, precision), truncate="right").embed(texts).vectors
         for precision in (Precision.FP32, Precision.INT8)
     )
-    assert (exact * near).sum(axis=1).min() > 0.995
+    assert (exact * near).sum(axis=1).min() > 0.99

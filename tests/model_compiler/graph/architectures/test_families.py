@@ -72,21 +72,21 @@ def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, fami
         np.testing.assert_allclose(vectors, golden, atol=golden_family.tolerance, rtol=0)
 
 
-@pytest.fixture(params=[False, True])
-def each_graph(request, monkeypatch):
-    """Run the graph without the kit's operator, then the one with it."""
-    monkeypatch.setattr(session, "has_kernel", lambda: request.param)
-
-
-@pytest.mark.usefixtures("each_graph")
+@pytest.mark.parametrize("has_kernel", [False, True])
 @each_variant
-def test_int8_is_near(tmp_path, compile_tiny, family, variant):
-    """In int8 both graphs keep the direction of vectors, and padding changes nothing."""
+def test_int8_is_near(*, has_kernel, tmp_path, compile_tiny, monkeypatch, family, variant):
+    """In int8 both graphs keep the direction of vectors, and padding changes nothing.
+
+    With attention in int8 too, one text may be twice as far.
+    """
+    monkeypatch.setattr(session, "has_kernel", lambda: has_kernel)
     golden_family = FAMILIES[family]
     folder = golden_family.write(tmp_path / "model", **golden_family.variants[variant])
     artifact = compile_tiny(folder, Precision.INT8)
     vectors = embed_each(artifact, golden_family.inputs)
-    assert (vectors * GOLDEN[f"{family} {variant}"]).sum(axis=1).min() > golden_family.cosine
+    distances = 1 - (vectors * GOLDEN[f"{family} {variant}"]).sum(axis=1)
+    assert distances.mean() < 1 - golden_family.cosine
+    assert distances.max() < (1 + has_kernel) * (1 - golden_family.cosine)
     np.testing.assert_allclose(embed(artifact, golden_family.inputs), vectors, atol=1e-6, rtol=0)
 
 
