@@ -1,7 +1,7 @@
 // The operator AttentionRows: softmax(QUERY · KEYᵀ · factor + BIAS) · VALUE of each head, as two products in int8. The keys
 // of a head are the weights of a layer whose rows are the queries; its values are those of a layer whose rows are the
-// powers of the scores, p. A value's scale is 2^exponent · mantissa. The exponent is added to the score, so the row's largest
-// p · mantissa, which the product multiplies, is between 1/2 and 1. In the sum that divides it, p counts p · 2^-exponent.
+// powers of the scores, p. A value's scale is 2^exponent · mantissa. The exponent is added to the score, so the largest
+// p · mantissa of a row, which the product multiplies, is between 1/2 and 1. In the sum that divides, p counts p · 2^-exponent.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,8 @@ typedef struct Scratch {
 
 static Scratch scratch_at(const Attention *attention, uintptr_t at) {
   const size_t value = attention->kernel->value_bytes, depth = rounded_up(attention->width, attention->kernel->depth);
-  const size_t rows = rounded_up(attention->rows < BLOCK ? attention->rows : BLOCK, TILE_ROWS), keys = attention->keys.columns;
+  const size_t rows = rounded_up(attention->rows < BLOCK ? attention->rows : BLOCK, TILE_ROWS);
+  const size_t keys = attention->keys.columns;
   Scratch scratch = {cut(&at, rows * depth * value), cut(&at, 2 * rows * keys * value), cut(&at, rows * 4),
                      cut(&at, rows * 4), cut(&at, rows * keys * 4), 0};
   scratch.end = at;
@@ -172,7 +173,8 @@ static void attend(const Attention *attention, size_t index, const Scratch *scra
   keys.weights = head.keys.weights, values.weights = head.rows;
   const Run scores = {.layer = &keys, .packed = &head.keys, .rows = rows, .input = attention->query + start,
                       .input_step = row_size, .outputs = {scratch->scores}, .output_step = {keys.columns},
-                      .values = scratch->queries, .scales = scratch->query_scales};
+                      .values = scratch->queries, .scales = scratch->query_scales,
+                      .outliers = scratch->query_scales};  // none, but pointers move
   kernel->quantize(&scores, 0, rows);
   kernel->multiply(&scores, 0, (keys.columns + panel - 1) / panel, 0, rows);
   const int has_bias = attention->bias && !bias_is_of_keys(attention);

@@ -112,7 +112,8 @@ static OrtStatus *constant(const Operator *operator, const OrtKernelInfo *info, 
   return read_tensor(operator, value, input, rank, rank, data, &rank, dimensions);
 }
 
-static OrtStatus *constant_row(const Operator *operator, const OrtKernelInfo *info, size_t input, size_t columns, const float **data) {
+static OrtStatus *constant_row(const Operator *operator, const OrtKernelInfo *info, size_t input, size_t columns,
+                               const float **data) {
   int64_t size;
   TRY(constant(operator, info, input, 1, data, &size));
   if (!*data || (size_t)size == columns) return NULL;
@@ -130,7 +131,8 @@ static OrtStatus *read_widths(const Operator *operator, const OrtKernelInfo *inf
   }
   TRY(ORT(operator->api, KernelInfo_GetOutputCount)(info, &outputs));
   if (count < 1 || count > OUTPUTS || count != outputs)
-    return refused(operator, "widths must be 1 to %d, one for each output; found: %zu, and %zu outputs", OUTPUTS, count, outputs);
+    return refused(operator, "widths must be 1 to %d, one for each output; found: %zu, and %zu outputs", OUTPUTS, count,
+                   outputs);
   layer->output_count = count;
   for (size_t o = 0; o < count; sum += widths[o++]) {
     if (widths[o] < WIDTH_STEP || widths[o] % WIDTH_STEP || widths[o] > (int64_t)layer->columns)
@@ -146,7 +148,8 @@ static OrtStatus *read_layer(const Operator *operator, const OrtKernelInfo *info
   int64_t shape[2] = {0};
   TRY(constant(operator, info, WEIGHTS, 2, &layer->weights, shape));
   if (shape[0] < 1 || shape[0] > LARGEST_INNER || shape[1] < 1)
-    return refused(operator, "WEIGHTS must have 1 to %d rows, and columns; found: %ld, %ld", LARGEST_INNER, shape[0], shape[1]);
+    return refused(operator, "WEIGHTS must have 1 to %d rows, and columns; found: %ld, %ld", LARGEST_INNER, shape[0],
+                   shape[1]);
   layer->inner = (size_t)shape[0], layer->columns = (size_t)shape[1];
   TRY(read_widths(operator, info, layer));
   TRY(constant_row(operator, info, SCALE, layer->columns, &layer->scale));
@@ -156,8 +159,8 @@ static OrtStatus *read_layer(const Operator *operator, const OrtKernelInfo *info
   TRY(constant(operator, info, OUTLIERS, 2, &layer->outlier_weights, shape));
   if (layer->outlier_weights) {
     if ((size_t)shape[1] != layer->columns || shape[0] < 1)
-      return refused(operator, "OUTLIERS must have rows of the %zu columns of WEIGHTS; found: %ld, %ld", layer->columns, shape[0],
-                     shape[1]);
+      return refused(operator, "OUTLIERS must have rows of the %zu columns of WEIGHTS; found: %ld, %ld", layer->columns,
+                     shape[0], shape[1]);
     layer->outliers = (size_t)shape[0];
   }
   layer->scaled = 1, layer->least_scale = 1e-30f;

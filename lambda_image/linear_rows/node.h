@@ -32,7 +32,8 @@ OrtStatus *read_input(const Operator *, const OrtKernelContext *, size_t input, 
 OrtStatus *find_input(const Operator *, const OrtKernelInfo *, size_t input, int *is_present);
 
 // Reads a whole number within [least, most]; without the attribute, `value` stays.
-OrtStatus *whole_number(const Operator *, const OrtKernelInfo *, const char *name, int64_t least, int64_t most, int32_t *value);
+OrtStatus *whole_number(const Operator *, const OrtKernelInfo *, const char *name, int64_t least, int64_t most,
+                        int32_t *value);
 
 // Reads a number; without the attribute, `value` stays.
 void read_number(const Operator *, const OrtKernelInfo *, const char *name, float *value);

@@ -7,8 +7,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
-// Statements for each of a tile's R rows, and for each of its V vectors, written out: sums in an array that a loop indexes would be in
-// memory. `r` and `j` are constants.
+// Statements for each of a tile's R rows, and for each of its V vectors, written out: sums in an array that a loop indexes
+// would be in memory. `r` and `j` are constants.
 #define ROW(n, ...) { enum { r = n }; if (r < R) { __VA_ARGS__ } }
 #define EACH_ROW(...) { ROW(0, __VA_ARGS__) ROW(1, __VA_ARGS__) ROW(2, __VA_ARGS__) ROW(3, __VA_ARGS__) \
   ROW(4, __VA_ARGS__) ROW(5, __VA_ARGS__) ROW(6, __VA_ARGS__) ROW(7, __VA_ARGS__) }
@@ -95,7 +95,7 @@ INLINE Floats activated(Floats v, float linear, float cubic) {
   return v / (1 + power_of_2(t));
 }
 
-// --- Weights, packed: [panel][depth / DEPTH][column][DEPTH], with zeros beyond the last row; beyond the last column, anything.
+// --- Weights, packed: [panel][depth / DEPTH][column][DEPTH]. Beyond the last row are zeros; beyond the last column, any values.
 
 // Adds to each sum four bytes.
 INLINE Ints sum_fours(Ints sums, const int8_t *bytes) {
@@ -115,8 +115,8 @@ static void pack(const Layer *layer, Packed *packed, int32_t zero) {
 #else
   const int32_t offset = zero - 128;
 #endif
-  enum { READ = 16 };
-  int8_t edge[DEPTH][PANEL + READ];
+  enum { READ = PANEL > 16 ? PANEL : 16 };
+  int8_t edge[DEPTH][READ];
   int8_t *to = packed->weights;
   for (size_t first = 0; first < wide; first += PANEL) {
     const size_t real = columns - first < PANEL ? columns - first : PANEL;
@@ -125,7 +125,7 @@ static void pack(const Layer *layer, Packed *packed, int32_t zero) {
     for (size_t k = 0; k < depth; k += DEPTH, to += DEPTH * PANEL) {
       const int8_t *rows[DEPTH];
       // What is read beyond the last column is of the next row: no result.
-      const int inside = (k + DEPTH - 1) * columns + first + PANEL + READ <= layer->inner * columns;
+      const int inside = (k + DEPTH - 1) * columns + first + READ <= layer->inner * columns;
       for (size_t d = 0; d < DEPTH; d++) {
         rows[d] = layer->weights + (k + d) * columns + first;
         if (inside) continue;
@@ -220,22 +220,21 @@ INLINE void store_16(int8_t *to, size_t step, size_t left, Bytes bytes) {
 #endif
 }
 
-// 16 values of a row, of which `real` are in it, quantized; zero: of Layer, or 128. Where a row is not finite, any values do.
+// 16 values of a row, of which `real` are in it, quantized. Where a row is not finite, any values do.
 INLINE Bytes quantized_16(const float *x, size_t real, float inverse, int32_t zero) {
   Floats v[16 / LANES];
   if (real >= 16) UNROLL for (size_t i = 0; i < 16; i += LANES) v[i / LANES] = load(x + i) * inverse;
   else UNROLL for (size_t i = 0; i < 16; i += LANES)
     v[i / LANES] = (i + LANES <= real ? load(x + i) : i < real ? load_first(x + i, real - i) : all(0)) * inverse;
 #ifdef VNNI
-  return _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(nearest(v[0]) + zero, (Ints){0}));
+  return _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(nearest(v[0]) + (zero ? zero : 128), (Ints){0}));
 #else
   int32x4_t q[4];
   UNROLL for (int i = 0; i < 4; i++) q[i] = nearest(v[i]);
+  if (!zero) return vuzp1q_s8(vuzp1q_s16(q[0], q[1]), vuzp1q_s16(q[2], q[3]));  // all are within ±127
   int16x8_t low = vqmovn_high_s32(vqmovn_s32(q[0]), q[1]), high = vqmovn_high_s32(vqmovn_s32(q[2]), q[3]);
-  if (zero != 128) {
-    int16x8_t offset = vdupq_n_s16((int16_t)(zero - 128));
-    low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
-  }
+  int16x8_t offset = vdupq_n_s16((int16_t)(zero - 128));
+  low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
   return vqmovn_high_s16(vqmovn_s16(low), high);
 #endif
 }
@@ -257,8 +256,8 @@ static void quantize_columns(const Layer *layer, const Columns *columns) {
     if (k < depth) store_16(to, step, depth - k, SIGNED(load_first(x + k, inner - k)));
     if (columns->start) columns->start[c] = -128 * __builtin_reduce_add(sum);
 #else
-    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, quantized_16(x + k, 16, inverse, 128));
-    if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, 128));
+    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, quantized_16(x + k, 16, inverse, 0));
+    if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, 0));
     if (columns->start) columns->start[c] = 0;
 #endif
   }
@@ -266,8 +265,8 @@ static void quantize_columns(const Layer *layer, const Columns *columns) {
 
 static void quantize(const Run *run, size_t first_row, size_t end_row) {
   const Layer *layer = run->layer;
-  const size_t inner = layer->inner, depth = depth_of(layer);
-  const int32_t zero = layer->zero_point;
+  const size_t inner = layer->inner, depth = depth_of(layer), outliers = layer->outliers;
+  const int32_t zero = layer->zero_point, scaled = layer->scaled;
   const float least = layer->least_scale;
   for (size_t row = first_row; row < end_row;) {
     const size_t height = height_of(run->rows - row);
@@ -278,20 +277,18 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
       size_t k = 0;
 #ifdef VNNI
       int8_t *to = run->values + (row + r) * depth;
-      for (; k + 16 <= inner; k += 16)
-        _mm_storeu_si128((void *)(to + k), quantized_16(x + k, 16, inverse, zero ? zero : 128));
+      for (; k + 16 <= inner; k += 16) _mm_storeu_si128((void *)(to + k), quantized_16(x + k, 16, inverse, zero));
       if (k < depth)
-        _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << (depth - k)) - 1),
-                             quantized_16(x + k, inner - k, inverse, zero ? zero : 128));
+        _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << (depth - k)) - 1), quantized_16(x + k, inner - k, inverse, zero));
 #else
       const size_t step = height * DEPTH;
       int8_t *to = run->values + row * depth + r * DEPTH;
       for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step)
-        store_16(to, step, 16, quantized_16(x + k, 16, inverse, zero ? zero : 128));
-      if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, zero ? zero : 128));
+        store_16(to, step, 16, quantized_16(x + k, 16, inverse, zero));
+      if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, zero));
 #endif
-      run->scales[row + r] = layer->scaled || isnan(scale) ? scale : 1;
-      for (size_t o = 0; o < layer->outliers; o++) run->outliers[row * layer->outliers + o * height + r] = x[inner + o];
+      run->scales[row + r] = scaled || isnan(scale) ? scale : 1;
+      for (size_t o = 0; o < outliers; o++) run->outliers[row * outliers + o * height + r] = x[inner + o];
     }
     row += height;
   }
