@@ -1,4 +1,4 @@
-"""Builds the libraries of ONNX Runtime's operator LinearRows from C: `scripts/build-linear-rows`.
+"""Builds the library of ONNX Runtime's operators from C: `scripts/build-linear-rows`.
 
 Zig's C compiler, a package of PyPI, builds for both processors on any machine, to the same bytes.
 The libraries are in the repository, so whoever builds an image or a zip needs no compiler.
