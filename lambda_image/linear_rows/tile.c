@@ -74,19 +74,27 @@ INLINE Floats mul_add(Floats a, Floats b, Floats c) { return __builtin_elementwi
 
 static size_t depth_of(const Layer *layer) { return rounded_up(layer->inner, DEPTH); }
 
-// 2^t, for t within [-126, 126]; 0 for -127.
+// power · 2^whole, of which the result is a normal number, or 0.
+INLINE Floats scaled(Floats power, Floats whole) {
+#ifdef VNNI
+  const Ints exponent = __builtin_convertvector(whole, Ints) << 23;
+#else
+  const Ints exponent = vcvtq_n_s32_f32(whole, 23);
+#endif
+  return (Floats)((Ints)power + exponent);
+}
+
 INLINE Floats power_of_2(Floats t) {
   Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
   Floats power = mul_add(f, all(EXP2_5), all(EXP2_4));
   power = mul_add(f, power, all(EXP2_3)), power = mul_add(f, power, all(EXP2_2)), power = mul_add(f, power, all(EXP2_1));
-  return (Floats)((Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23));
+  return scaled(mul_add(f, power, all(1)), whole);
 }
 
-// As the above, with a relative error of at most 1.1e-4.
 INLINE Floats score_power(Floats t) {
   Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
   Floats power = mul_add(f, mul_add(f, all(SCORE_EXP2_3), all(SCORE_EXP2_2)), all(SCORE_EXP2_1));
-  return (Floats)((Ints)mul_add(f, power, all(1)) + (__builtin_convertvector(whole, Ints) << 23));
+  return scaled(mul_add(f, power, all(1)), whole);
 }
 
 INLINE Floats activated(Floats v, float linear, float cubic) {
