@@ -1,13 +1,14 @@
 """Makes `settings.json`: which keys of a model's files change what transformers computes.
 
 It walks the configuration classes of the compiler's families, the classes of tokenizers, and the
-modules of sentence-transformers; it changes each key, and compares. It runs once with each version
-of transformers; version 4, without torch, adds what its tokenizers and configurations do.
-
-pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 orjson
-PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_settings.py
+modules of sentence-transformers; it changes each key, and compares. It runs with version 4 of
+transformers, without torch, for the keys of its configurations, then with version 5, which tries
+them all, and again with version 4, for what its tokenizers do.
 
 pip install transformers==4.57.1 safetensors orjson
+PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_settings.py
+
+pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 orjson
 PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_settings.py
 """
 
@@ -96,6 +97,7 @@ def _configs() -> dict[str, Any]:
                 continue
             # Gemma's class of version 4 halves the window each time that it writes it.
             own = json.loads((folder / "config.json").read_text("utf-8"))
+            config.name_or_path = ""  # the temporary folder
             configs[family] = json.loads(config.to_json_string(use_diff=False)) | own
     return configs
 
