@@ -292,8 +292,9 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
   Attention attention = {.kernel = node->kernel, .texts = 1, .heads = (size_t)heads};
   attention.kv_heads = (size_t)node->kv_heads;
   TRY(read_input(operator, context, QUERY, 2, MOST_RANK, &attention.query, &rank, shape));
-  if (shape[rank - 1] < 1 || shape[rank - 1] % heads)
-    return refused(operator, "QUERY must have columns for each of the %ld heads; found: %ld", heads, shape[rank - 1]);
+  if (shape[rank - 1] < 1 || shape[rank - 1] % heads || shape[rank - 1] / heads > LARGEST_INNER)
+    return refused(operator, "QUERY must have 1 to %d columns for each of %ld heads; found: %ld", LARGEST_INNER, heads,
+                   shape[rank - 1]);
   attention.rows = (size_t)shape[rank - 2], attention.width = (size_t)(shape[rank - 1] / heads);
   for (size_t d = 0; d + 2 < rank; d++) attention.texts *= attention.text_shape[d] = (size_t)shape[d];
   attention.text_rank = rank - 2;

@@ -149,8 +149,16 @@ def test_a_node_that_cannot_run_is_refused_when_a_session_starts(attributes, mes
     ("shapes", "message"),
     [
         ({"QUERY": (96,)}, "QUERY must have a rank of 2 to 8; found: 1"),
-        ({"QUERY": (2, 70, 97)}, "QUERY must have columns for each of the 6 heads; found: 97"),
-        ({"QUERY": (2, 70, 0)}, "QUERY must have columns for each of the 6 heads; found: 0"),
+        (
+            {"QUERY": (2, 70, 97)},
+            "QUERY must have 1 to 65536 columns for each of 6 heads; found: 97",
+        ),
+        ({"QUERY": (2, 70, 0)}, "QUERY must have 1 to 65536 columns for each of 6 heads; found: 0"),
+        # A sum of more products may be beyond 32 bits.
+        (
+            {"QUERY": (1, 1, 393222)},
+            "QUERY must have 1 to 65536 columns for each of 6 heads; found: 393222",
+        ),
         ({"KEY": (50, 32)}, "KEY must have a rank of 3 to 3; found: 2"),
         ({"KEY": (1, 50, 32)}, "KEY must have the dimensions of QUERY before its rows"),
         ({"KEY": (2, 0, 32)}, "KEY must have 1 to 65536 rows; found: 0"),
