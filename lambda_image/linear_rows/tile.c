@@ -214,32 +214,37 @@ INLINE float scale_of(const float *x, size_t inner, int32_t zero_point, float le
 
 // Stores 16 bytes of a row, of which `left` are in it: DEPTH of them are together, and `step` bytes from the next.
 INLINE void store_16(int8_t *to, size_t step, size_t left, Bytes bytes) {
-#ifdef I8MM
+#ifdef VNNI
+  if (step == DEPTH) {
+    _mm_mask_storeu_epi8(to, left < 16 ? (__mmask16)((1u << left) - 1) : (__mmask16)-1, bytes);
+    return;
+  }
+  typedef int32_t Word __attribute__((aligned(1), may_alias));
+#define STORE(n) if (left > n * DEPTH) *(Word *)(to + n * step) = _mm_extract_epi32(bytes, n);
+  STORE(0) STORE(1) STORE(2) STORE(3)
+#elif defined DOT
+#define STORE(n) if (left > n * DEPTH) vst1q_lane_s32((int32_t *)to, vreinterpretq_s32_s8(bytes), n), to += step;
+  STORE(0) STORE(1) STORE(2) STORE(3)
+#else
 #define STORE(n) if (left > n * DEPTH) vst1q_lane_s64((int64_t *)to, vreinterpretq_s64_s8(bytes), n), to += step;
   STORE(0) STORE(1)
-#else
-#ifdef VNNI
-#define STORE(n) if (left > n * DEPTH) *(Word *)to = _mm_extract_epi32(bytes, n), to += step;
-  typedef int32_t Word __attribute__((aligned(1), may_alias));
-#else
-#define STORE(n) if (left > n * DEPTH) vst1q_lane_s32((int32_t *)to, vreinterpretq_s32_s8(bytes), n), to += step;
-#endif
-  STORE(0) STORE(1) STORE(2) STORE(3)
 #endif
 }
 
-// 16 values of a row, of which `real` are in it, quantized. Where a row is not finite, any values do.
+// 16 values of a row, of which `real` are in it, quantized; without zero, within ±127. Where a row is not finite, any
+// values do.
 INLINE Bytes quantized_16(const float *x, size_t real, float inverse, int32_t zero) {
   Floats v[16 / LANES];
   if (real >= 16) UNROLL for (size_t i = 0; i < 16; i += LANES) v[i / LANES] = load(x + i) * inverse;
   else UNROLL for (size_t i = 0; i < 16; i += LANES)
     v[i / LANES] = (i + LANES <= real ? load(x + i) : i < real ? load_first(x + i, real - i) : all(0)) * inverse;
 #ifdef VNNI
-  return _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(nearest(v[0]) + (zero ? zero : 128), (Ints){0}));
+  if (!zero) return _mm512_cvtepi32_epi8((__m512i)nearest(v[0]));
+  return _mm512_cvtusepi32_epi8((__m512i)__builtin_elementwise_max(nearest(v[0]) + zero, (Ints){0}));
 #else
   int32x4_t q[4];
   UNROLL for (int i = 0; i < 4; i++) q[i] = nearest(v[i]);
-  if (!zero) return vuzp1q_s8(vuzp1q_s16(q[0], q[1]), vuzp1q_s16(q[2], q[3]));  // all are within ±127
+  if (!zero) return vuzp1q_s8(vuzp1q_s16(q[0], q[1]), vuzp1q_s16(q[2], q[3]));
   int16x8_t low = vqmovn_high_s32(vqmovn_s32(q[0]), q[1]), high = vqmovn_high_s32(vqmovn_s32(q[2]), q[3]);
   int16x8_t offset = vdupq_n_s16((int16_t)(zero - 128));
   low = vqaddq_s16(low, offset), high = vqaddq_s16(high, offset);
@@ -247,28 +252,37 @@ INLINE Bytes quantized_16(const float *x, size_t real, float inverse, int32_t ze
 #endif
 }
 
-static void quantize_columns(const Layer *layer, const Columns *columns) {
-  const size_t inner = layer->inner, depth = depth_of(layer), step = columns->depth_step, count = columns->count;
-  const size_t input_step = columns->input_step, to_step = columns->to_step;
-  const float least = layer->least_scale, *x = columns->input;
-  int8_t *row = columns->to;
-  for (size_t c = 0; c < count; c++, x += input_step, row += to_step) {
-    const float scale = scale_of(x, inner, 0, least), inverse = 1 / scale;
-    columns->scales[c] = scale;
-    int8_t *to = row;
-    size_t k = 0;
+// Quantizes a row and returns its scale. With `start`, it is a column of weights, which are signed.
+INLINE float quantize_row(const float *x, size_t inner, int32_t zero, float least, int8_t *to, size_t step, int32_t *start) {
+  const float scale = scale_of(x, inner, zero, least), inverse = 1 / scale;
+  typedef int32_t Fours __attribute__((vector_size(16)));
+  Fours sums = {0};
 #ifdef VNNI  // `multiply` multiplies rows that are 128 too large
-    Ints sum = {0};
-#define SIGNED(x) ({ const Ints q = nearest((x) * inverse); sum += q; _mm512_cvtepi32_epi8((__m512i)q); })
-    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, SIGNED(load(x + k)));
-    if (k < depth) store_16(to, step, depth - k, SIGNED(load_first(x + k, inner - k)));
-    if (columns->start) columns->start[c] = -128 * __builtin_reduce_add(sum);
+#define STORED(bytes) \
+    if (start) sums = (Fours)_mm_dpbusd_epi32((__m128i)sums, _mm_set1_epi8(1), bytes); \
+    else if (!zero) bytes ^= _mm_set1_epi8(-128);
 #else
-    for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) store_16(to, step, 16, quantized_16(x + k, 16, inverse, 0));
-    if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, 0));
-    if (columns->start) columns->start[c] = 0;
+#define STORED(bytes)
 #endif
-  }
+#define QUANTIZE(real) { \
+    Bytes bytes = quantized_16(x + k, real, inverse, zero); \
+    STORED(bytes) \
+    store_16(to, step, rounded_up(real, DEPTH), bytes); }
+  size_t k = 0;
+  for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step) QUANTIZE(16)
+  if (k < inner) QUANTIZE(inner - k)
+  if (start) *start = -128 * __builtin_reduce_add(sums);
+  return scale;
+}
+
+static void quantize_columns(const Layer *layer, const Columns *columns) {
+  const Columns c = *columns;
+  const size_t inner = layer->inner;
+  const float least = layer->least_scale;
+  int32_t unused;
+  for (size_t i = 0; i < c.count; i++)
+    c.scales[i] = quantize_row(c.input + i * c.input_step, inner, 0, least, c.to + i * c.to_step, c.depth_step,
+                               c.start ? c.start + i : &unused);
 }
 
 static void quantize(const Run *run, size_t first_row, size_t end_row) {
@@ -278,23 +292,16 @@ static void quantize(const Run *run, size_t first_row, size_t end_row) {
   const float least = layer->least_scale;
   for (size_t row = first_row; row < end_row;) {
     const size_t height = height_of(run->rows - row);
+#ifdef VNNI
+    const size_t row_step = depth, step = DEPTH;
+#else
+    const size_t row_step = DEPTH, step = height * DEPTH;
+#endif
     for (size_t r = 0; r < height; r++) {
       const size_t source = row + r < run->rows ? row + r : run->rows - 1;  // rows beyond the last repeat it
       const float *x = run->input + source * run->input_step;
-      const float scale = scale_of(x, inner, zero, least), inverse = 1 / scale;
-      size_t k = 0;
-#ifdef VNNI
-      int8_t *to = run->values + (row + r) * depth;
-      for (; k + 16 <= inner; k += 16) _mm_storeu_si128((void *)(to + k), quantized_16(x + k, 16, inverse, zero));
-      if (k < depth)
-        _mm_mask_storeu_epi8(to + k, (__mmask16)((1u << (depth - k)) - 1), quantized_16(x + k, inner - k, inverse, zero));
-#else
-      const size_t step = height * DEPTH;
-      int8_t *to = run->values + row * depth + r * DEPTH;
-      for (; k + 16 <= inner; k += 16, to += 16 / DEPTH * step)
-        store_16(to, step, 16, quantized_16(x + k, 16, inverse, zero));
-      if (k < depth) store_16(to, step, depth - k, quantized_16(x + k, inner - k, inverse, zero));
-#endif
+      int8_t *to = run->values + row * depth + r * row_step;
+      const float scale = quantize_row(x, inner, zero, least, to, step, NULL);
       run->scales[row + r] = scaled || isnan(scale) ? scale : 1;
       for (size_t o = 0; o < outliers; o++) run->outliers[row * outliers + o * height + r] = x[inner + o];
     }
