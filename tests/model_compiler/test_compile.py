@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tokenizers
 
+from embedder.core import session
 from embedder.core.artifact import Artifact, Golden
 from embedder.core.engine import Engine
 from embedder.core.session import Session
@@ -39,8 +40,13 @@ def test_int8_is_near_the_reference(minilm_artifact):
     assert cosines.mean() >= 0.999
 
 
-def test_the_manifest_says_what_was_measured(minilm_artifact):
-    """The manifest has the report and the golden heads, which match the embedder's vectors."""
+@pytest.mark.parametrize(("has_kernel", "tolerance"), [(False, 1e-5), (True, 5e-3)])
+def test_the_manifest_says_what_was_measured(minilm_artifact, monkeypatch, has_kernel, tolerance):
+    """The manifest has the report and the golden heads, which match the embedder's vectors.
+
+    They are the first graph's; a release check allows twice what the other differs by.
+    """
+    monkeypatch.setattr(session, "has_kernel", lambda: has_kernel)
     manifest = minilm_artifact.manifest
     assert manifest.model.name == "sentence-transformers/all-MiniLM-L6-v2"
     assert manifest.model.license == "apache-2.0"
@@ -51,7 +57,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact):
     for golden in manifest.golden:
         assert isinstance(golden, Golden)
         vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
-        np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
+        np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=tolerance)
 
 
 def test_unigram_is_served_from_tables(tiny_folder, compile_tiny):

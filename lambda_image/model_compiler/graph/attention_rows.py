@@ -9,7 +9,7 @@ The families have it in four forms:
 - `Attention`, with a bias that is the same for all queries of a text (BERT), or not (ModernBERT
   within its window);
 - `MultiHeadAttention` with the mask as one more column of each head (`FullAttention`);
-- `MultiHeadAttention` with a bias by distance and a mask (T5, MPNet, Jina BERT);
+- `MultiHeadAttention` with a bias by distance and a mask (T5, MPNet, Jina BERT), which become one;
 - a product, a sum, a softmax and a product (the two EmbeddingGemmas).
 """
 
@@ -25,6 +25,8 @@ from model_compiler.graph.rewriting import Rewriting, operator_node
 OPERATOR = "AttentionRows"
 #: The operator of linear layers, which read what is attended to.
 _LINEAR = "LinearRows"
+#: What `MultiHeadAttention` adds to masked scores by default.
+_LOWEST = -10_000.0
 #: Operators that change no component of their first input.
 _MOVING = frozenset({"Gather", "Reshape", "Slice", "Transpose"})
 
@@ -74,7 +76,7 @@ class _Attentions(Rewriting):
         self._made: set[str] = set()
         nodes = {}
         for node in self._graph.node:
-            (*_, output) = node.output
+            output = node.output[0]
             if node.op_type in forms and self._is_read_in_int8(output):
                 attention = forms[node.op_type](node)
                 if attention is not None:
@@ -94,12 +96,11 @@ class _Attentions(Rewriting):
         if attributes.keys() != {"q_num_heads", "kv_num_heads"} or len(node.input) != 4:
             return None
         query, key, value, bias = node.input
-        expanded = self._makers[bias]
-        if expanded.op_type == "Expand":
-            # A shape that ends with 1 leaves the keys as they are, and other axes may be 1.
-            shape = self._makers[expanded.input[1]]
-            if shape.op_type == "Concat" and self._numbers(shape.input[-1])[-1:] == [1]:
-                bias = expanded.input[0]
+        expanded = self._chain(bias, "Expand")
+        shape = self._chain(expanded[0].input[1], "Concat") if expanded else None
+        # A shape that ends with 1 leaves the keys as they are, and other axes may be 1.
+        if expanded and shape and self._numbers(shape[0].input[-1])[-1:] == [1]:
+            bias = expanded[0].input[0]
         heads, key_heads = attributes["q_num_heads"], attributes["kv_num_heads"]
         return _Attention(query, key, value, bias, heads, key_heads)
 
@@ -112,34 +113,7 @@ class _Attentions(Rewriting):
         if _attributes(softmax) != {"axis": -1} or _attributes(product) != {"transB": 1}:
             return None
         query, key = product.input
-        attention = _Attention(query, key, node.input[1], added.input[1], factor=1.0)
-        self._put_heads_beside(attention)
-        return attention
-
-    def _put_heads_beside(self, attention: _Attention) -> None:
-        """Let the heads of a token, which are rows, lie side by side, for a bias without copies.
-
-        The bias of sliding layers is repeated for them.
-        """
-        before = self._chain(attention.bias, "Unsqueeze")
-        name = before[0].input[0] if before else attention.bias
-        chain = self._chain(name, "Reshape", "Expand", "Unsqueeze")
-        rotated = self._makers[attention.query]
-        while rotated.op_type in _MOVING:
-            rotated = self._makers[rotated.input[0]]
-        if chain is None or rotated.op_type != "RotaryEmbedding":
-            return
-        _, repeated, apart = chain
-        *_, heads, _ = self._numbers(repeated.input[1])
-        attention.heads, attention.bias = heads, apart.input[0]
-        if before:
-            inputs = [attention.bias, before[0].input[1]]
-            attention.bias = self._make(attention, "Unsqueeze", inputs, f"{attention.bias}.apart")
-        width = heads * _attributes(rotated)["rotary_embedding_dim"]
-        leading = [0, 0, 0] if before else [0, 0]
-        shape = self._add(f"{OPERATOR}.beside", [*leading, -1, width])
-        query = attention.query
-        attention.query = self._make(attention, "Reshape", [query, shape], f"{query}.beside")
+        return _Attention(query, key, node.input[1], added.input[1], factor=1.0)
 
     def _by_microsoft(self, node: NodeProto) -> _Attention | None:
         """Read `MultiHeadAttention` with a column for the mask, or with a mask and a bias."""
@@ -150,7 +124,9 @@ class _Attentions(Rewriting):
         query, key, value, *masks = node.input
         attention = _Attention(query, key, value, "", heads, heads, factor)
         if len(masks) == 3 and not masks[0]:
-            self._mask_bias(attention, *masks[1:], lowest=attributes["mask_filter_value"])
+            self._mask_bias(
+                attention, *masks[1:], lowest=attributes.get("mask_filter_value", _LOWEST)
+            )
             return attention
         chains = [self._chain(name, "Reshape", "Concat", "Reshape") for name in (query, key)]
         if masks or None in chains:
