@@ -107,14 +107,6 @@ static inline float linear_of(const Layer *layer) {
 static inline float cubic_of(const Layer *layer) { return layer->activation == 1 ? -0.1029432397f : 0; }  // · 0.044715
 
 #define LARGEST_EXPONENT 126.0f
-// The same with a relative error of at most 1.1e-4, which is below those of 8 bits.
-#define SCORE_EXP2_1 0.6932829f
-#define SCORE_EXP2_2 0.2422110f
-#define SCORE_EXP2_3 0.0550091f
-#define LARGEST_PAIR 65535.0f
-#define LOWEST_SCORE -1e38f  // of a key that is masked
-#define LOG2_E 1.442695041f
-#define LOWEST_EXPONENT -127.0f  // of a power that is 0
 // 2^f for f in [-0.5, 0.5], relative error at most 9.2e-8: a polynomial by least squares, with weights for the least
 // largest error.
 #define EXP2_1 0.6931469776f
@@ -122,6 +114,15 @@ static inline float cubic_of(const Layer *layer) { return layer->activation == 1
 #define EXP2_3 0.0555073374f
 #define EXP2_4 0.0096715127f
 #define EXP2_5 0.0013264727f
+
+// Of Softmax: another with a relative error of at most 1.1e-4, a fraction of that of values in 8 bits.
+#define SCORE_EXP2_1 0.6932829f
+#define SCORE_EXP2_2 0.2422110f
+#define SCORE_EXP2_3 0.0550091f
+#define LOG2_E 1.442695041f
+#define LOWEST_SCORE -1e38f      // of a key that is masked
+#define LOWEST_EXPONENT -127.0f  // of a power that is 0
+#define LARGEST_PAIR 65535.0f
 
 // The sum of a row's partial sums, which are overwritten.
 static inline float sum_of(float *partial) {

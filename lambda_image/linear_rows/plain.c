@@ -13,6 +13,7 @@ static float scaled(float power, float whole) {
   return power;
 }
 
+// 2^t, for t within ±LARGEST_EXPONENT.
 static float power_of_2(float t) {
   float whole = rintf(t), f = t - whole;
   float power = fmaf(f, EXP2_5, EXP2_4);
@@ -20,6 +21,7 @@ static float power_of_2(float t) {
   return scaled(fmaf(f, power, 1), whole);
 }
 
+// 2^t, for t from LOWEST_EXPONENT to 0.
 static float score_power(float t) {
   float whole = rintf(t), f = t - whole;
   return scaled(fmaf(f, fmaf(f, fmaf(f, SCORE_EXP2_3, SCORE_EXP2_2), SCORE_EXP2_1), 1), whole);

@@ -84,6 +84,7 @@ INLINE Floats scaled(Floats power, Floats whole) {
   return (Floats)((Ints)power + exponent);
 }
 
+// 2^t, for t within ±LARGEST_EXPONENT.
 INLINE Floats power_of_2(Floats t) {
   Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
   Floats power = mul_add(f, all(EXP2_5), all(EXP2_4));
@@ -91,6 +92,7 @@ INLINE Floats power_of_2(Floats t) {
   return scaled(mul_add(f, power, all(1)), whole);
 }
 
+// 2^t, for t from LOWEST_EXPONENT to 0.
 INLINE Floats score_power(Floats t) {
   Floats whole = __builtin_elementwise_roundeven(t), f = t - whole;
   Floats power = mul_add(f, mul_add(f, all(SCORE_EXP2_3), all(SCORE_EXP2_2)), all(SCORE_EXP2_1));
