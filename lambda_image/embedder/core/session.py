@@ -87,7 +87,7 @@ def graph_to_run(
     options = session_options(graph.optimization, threads=threads)
     if graph.operator_file is None or not (has_kernel() if operator is None else operator):
         return graph.file, options
-    return (graph.operator_file if _add_operator(options) else graph.file), options
+    return (graph.operator_file if add_operator(options) else graph.file), options
 
 
 def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOptions:
@@ -114,7 +114,7 @@ def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOp
     return options
 
 
-def _add_operator(options: onnxruntime.SessionOptions) -> bool:
+def add_operator(options: onnxruntime.SessionOptions) -> bool:
     """Add the kit's operators to a session's options, and return whether that was possible."""
     try:
         options.register_custom_ops_library(_LIBRARY)

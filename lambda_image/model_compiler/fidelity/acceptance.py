@@ -26,12 +26,12 @@ from embedder.core.loaded_model import load_session
 from embedder.core.model_runner import InferenceSession
 from embedder.core.reranker import Reranker
 from embedder.core.scorer import Scorer
-from embedder.core.session import Session, has_kernel, session_options
+from embedder.core.session import Session, add_operator, has_kernel, session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity import measure, scores
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import GRAPH_FILE, CompilerModel, Graph
+from model_compiler.model.base import CompilerModel, Graph
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.source.catalog import CatalogGolden
 from model_compiler.supervision import budget
@@ -305,11 +305,11 @@ def with_more_float32(
     if not int8_layers:
         return None
     sequences = _sequences(tokenizer, model.max_tokens)
-    states = _hidden_states(folder, graph.layers, sequences)
+    states = _hidden_states(folder, graph, sequences)
     # Not the full-precision model: its hidden states are in another basis.
     exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
-        exact = _hidden_states(Path(name), exact_model.write(Path(name)).layers, sequences)
+        exact = _hidden_states(Path(name), exact_model.write(Path(name)), sequences)
     growth = _growth(states, exact)
     worst = sorted(int8_layers, key=lambda layer: -growth[layer])[: max(1, len(float32_layers))]
     return replace(model, float32_layers=float32_layers | set(worst))
@@ -325,14 +325,20 @@ def _sequences(tokenizer: Tokenizer, max_tokens: int) -> list[list[int]]:
 
 
 def _hidden_states(
-    folder: Path, layers: Sequence[str], sequences: Sequence[Sequence[int]]
+    folder: Path, graph: Graph, sequences: Sequence[Sequence[int]]
 ) -> list[list[Floats]]:
-    """Return the output of each layer for each text, float32 [tokens, width]."""
-    proto = onnx.load(folder / GRAPH_FILE, load_external_data=False)
+    """Return the output of each layer for each text, float32 [tokens, width].
+
+    They are those of the graph with the kit's operators where it was measured: it rounds more.
+    """
+    options, file = session_options("none", threads=1), graph.file
+    if graph.operator_file and has_kernel() and add_operator(options):
+        file = graph.operator_file
+    proto = onnx.load(folder / file, load_external_data=False)
+    layers = list(graph.layers)
     proto.graph.output.extend(helper.make_empty_tensor_value_info(layer) for layer in layers)
     path = folder / "layers.onnx"
     path.write_bytes(proto.SerializeToString())
-    options = session_options("none", threads=1)
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     path.unlink()
     inputs = [entry.name for entry in session.get_inputs()]
@@ -341,7 +347,7 @@ def _hidden_states(
         ids = np.array([sequence], np.int64)
         feed = dict(zip(inputs, (ids, np.ones_like(ids)), strict=True))
         # Some graphs pad a text inside: what follows its tokens does not matter.
-        states.append([output[0, : len(sequence)] for output in session.run(list(layers), feed)])
+        states.append([output[0, : len(sequence)] for output in session.run(layers, feed)])
     return states
 
 

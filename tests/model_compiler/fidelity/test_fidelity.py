@@ -26,6 +26,7 @@ from model_compiler.model import compiled
 from model_compiler.source.catalog import CatalogGolden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, changing, compile_folder
+from tests.model_compiler.goldens.llama_model import HEAD, write_llama
 
 PERFECT = fidelity.Fidelity(
     texts=59,
@@ -243,6 +244,19 @@ def test_both_graphs_are_measured(has_kernel, tiny_folder, tmp_path, monkeypatch
     float32_layers = [0, 1] if has_kernel else [0]
     assert manifest["fidelity"]["float32_layers"] == float32_layers
     assert ("operator_file" in manifest["graph"]) is not has_kernel
+
+
+def test_the_layer_with_bad_attention_is_kept_in_float32(tmp_path, monkeypatch):
+    """Keys with one large channel, as some models have, are bad in the kit's operators alone."""
+    for module in (session, acceptance):
+        monkeypatch.setattr(module, "has_kernel", lambda: True)
+    folder = write_llama(
+        tmp_path / "model", family="qwen2", pooling="mean_tokens", config={"is_causal": False}
+    )
+    with changing(folder) as tensors:  # a channel that turns least with the position
+        tensors["layers.2.self_attn.k_proj.bias"][HEAD // 2 - 1 :: HEAD] += 1000
+    manifest = compile_folder(folder, tmp_path / "out")
+    assert manifest["fidelity"]["float32_layers"] == [2]
 
 
 def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
