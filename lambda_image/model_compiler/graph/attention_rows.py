@@ -161,15 +161,19 @@ class _Attentions(Rewriting):
         )
 
     def _mask_bias(self, attention: _Attention, mask: str, bias: str, *, lowest: float) -> None:
-        """Let the bias, float32 [1, heads, rows, keys], be `lowest` where the mask is 0.
+        """Add `lowest` to the bias, float32 [1, heads, rows, keys], where the mask is 0.
 
-        The mask is int32 [batch, keys].
+        The mask is int32 [batch, keys]. A sum takes less memory than a choice by `Where`, which
+        has another tensor of the output's size.
         """
         axes = self._add(f"{OPERATOR}.apart", [1, 2])
+        one = self._add(f"{OPERATOR}.one", np.int32(1))
         masked = self._add(f"{OPERATOR}.lowest", np.float32(lowest))
-        present = self._make(attention, "Cast", [mask], f"{mask}.is_present", to=TensorProto.BOOL)
-        apart = self._make(attention, "Unsqueeze", [present, axes], f"{present}.apart")
-        attention.bias = self._make(attention, "Where", [apart, bias, masked], f"{bias}.masked")
+        padding = self._make(attention, "Sub", [one, mask], f"{mask}.padding")
+        padding = self._make(attention, "Cast", [padding], f"{padding}.float", to=TensorProto.FLOAT)
+        added = self._make(attention, "Mul", [padding, masked], f"{mask}.bias")
+        apart = self._make(attention, "Unsqueeze", [added, axes], f"{added}.apart")
+        attention.bias = self._make(attention, "Add", [bias, apart], f"{bias}.masked")
 
     def _make(
         self,
