@@ -16,7 +16,7 @@ from tests.lambda_image.attention_rows_bits import Case
 from tests.lambda_image.test_linear_rows import LIBRARY, MACHINE, needs_library
 from tools.bench.arm64_emulator import PROCESSORS, Emulator
 from tools.debian import DebianError
-from tools.linear_rows import KERNELS, LIBRARIES, library_name
+from tools.operators import KERNELS, LIBRARIES, library_name
 from tools.pinned_environment import CACHE
 
 SHAPES = {"QUERY": (2, 70, 96), "KEY": (2, 50, 32), "VALUE": (2, 50, 32), "BIAS": (2, 1, 50)}

@@ -17,10 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.lambda_image import linear_rows_bits
 from tests.lambda_image.linear_rows_bits import Case
-from tools import linear_rows
+from tools import operators
 from tools.bench.arm64_emulator import PROCESSORS, Emulator
 from tools.debian import DebianError
-from tools.linear_rows import KERNELS, LIBRARIES, library_name
+from tools.operators import KERNELS, LIBRARIES, library_name
 from tools.pinned_environment import CACHE
 
 MACHINE = os.uname().machine
@@ -251,16 +251,16 @@ def _mapped_bytes() -> int:
 
 @pytest.mark.parametrize("processor", KERNELS)
 def test_a_library_is_of_the_sources(processor):
-    """If not, `scripts/build-linear-rows` has to run."""
+    """If not, `scripts/build-operators` has to run."""
     library = (LIBRARIES / library_name(processor)).read_bytes()
-    assert linear_rows.source_digest().encode() in library
+    assert operators.source_digest().encode() in library
     assert str(CACHE.parent).encode() not in library
 
 
 @pytest.mark.slow
 def test_the_libraries_are_built_to_the_same_bytes(tmp_path):
     """With the pinned compiler, on any machine."""
-    linear_rows.build(tmp_path)
+    operators.build(tmp_path)
     for processor in KERNELS:
         name = library_name(processor)
         assert (tmp_path / name).read_bytes() == (LIBRARIES / name).read_bytes()

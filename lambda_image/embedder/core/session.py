@@ -28,7 +28,7 @@ _OPTIMIZATION = {
 }
 #: Bytes that a session allocates besides the weights: its nodes and the graph file.
 _GRAPH_BYTES = 16 << 20
-_LIBRARY = os.path.join(os.path.dirname(__file__), f"linear_rows.{os.uname().machine}.so")
+_LIBRARY = os.path.join(os.path.dirname(__file__), f"operators.{os.uname().machine}.so")
 _X86 = frozenset({"x86_64", "amd64"})
 #: What the library's kernel for x86 asks for; without one of them it would run plain C.
 _VNNI = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"})

@@ -12,7 +12,7 @@ from model_compiler.tokenizer.file import TokenizerFile
 
 GRAPH_FILE = "model.onnx"
 #: The same graph, with the operators of `graph.operators`.
-OPERATOR_FILE = "model.linear_rows.onnx"
+OPERATOR_FILE = "model.operators.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")
 #: Inputs of a model that treats two parts of its input differently. A reranker's `segments` are 0

@@ -33,7 +33,7 @@ def test_a_batch_becomes_rows_of_length_1(minilm_artifact):
 
 
 @pytest.mark.parametrize(
-    ("file", "operator"), [("model.onnx", False), ("model.linear_rows.onnx", True)]
+    ("file", "operator"), [("model.onnx", False), ("model.operators.onnx", True)]
 )
 def test_a_graph_that_cannot_be_loaded(minilm_artifact, tmp_path, monkeypatch, file, operator):
     """A graph of the right size with the wrong bytes is refused at load."""
@@ -65,7 +65,7 @@ def test_the_operator_is_optional(minilm_artifact, tmp_path, monkeypatch, capfd)
         session = Session(minilm_artifact)
         vectors[path] = session.run(IDS, MASK)
         is_plain = path != library
-        assert session.graph_file == ("model.onnx" if is_plain else "model.linear_rows.onnx")
+        assert session.graph_file == ("model.onnx" if is_plain else "model.operators.onnx")
         assert (f"slower, without {path}" in capfd.readouterr().err) is is_plain
     plain, same, others = vectors.values()
     np.testing.assert_array_equal(plain, same)

@@ -1,4 +1,4 @@
-"""Builds the library of ONNX Runtime's operators from C: `scripts/build-linear-rows`.
+"""Builds the library of ONNX Runtime's operators from C: `scripts/build-operators`.
 
 Zig's C compiler, a package of PyPI, builds for both processors on any machine, to the same bytes.
 The libraries are in the repository, so whoever builds an image or a zip needs no compiler.
@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.pinned_environment import pinned_environment
 
 _IMAGE = Path(__file__).parents[1] / "lambda_image"
-SOURCES = _IMAGE / "linear_rows"
+SOURCES = _IMAGE / "operators"
 LIBRARIES = _IMAGE / "embedder" / "core"
 #: Processor → the kernels' names, as the sources define them, with what the compiler may use.
 KERNELS = {
@@ -32,7 +32,7 @@ _GLIBC = "2.28"
 
 def library_name(processor: str) -> str:
     """Return the name of a processor's library."""
-    return f"linear_rows.{processor}.so"
+    return f"operators.{processor}.so"
 
 
 def source_digest() -> str:
@@ -69,7 +69,7 @@ def build(folder: Path) -> None:
 
 
 def _pins() -> Path:
-    return Path(__file__).with_name("linear_rows.txt")
+    return Path(__file__).with_name("operators.txt")
 
 
 def _run(*command: str, variables: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ def _run(*command: str, variables: dict[str, str]) -> None:
 
 def main() -> None:
     """Build both libraries, by default those of the repository."""
-    parser = argparse.ArgumentParser(prog="scripts/build-linear-rows", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/build-operators", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=LIBRARIES, help="where to write")
     build(parser.parse_args().folder)
 

@@ -11,7 +11,7 @@
 #endif
 
 // By which a test finds out of which sources a library is.
-EXPORTED const char linear_rows_sources[] = SOURCES;
+EXPORTED const char operator_sources[] = SOURCES;
 
 // --- Kernels
 
