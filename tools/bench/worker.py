@@ -294,7 +294,7 @@ KINDS: dict[str, ContenderKind] = {
     "baseline": ContenderKind("baseline", _baseline),
     "int8": ContenderKind("ONNX int8 (quantize_dynamic)", _onnx),
     "kit": ContenderKind("Embedding Kit", _kit),
-    "kit-plain": ContenderKind("Embedding Kit without its operator", _kit),
+    "kit-plain": ContenderKind("Embedding Kit without its operators", _kit),
     "endpoint": ContenderKind("Embedding Kit without its model", _endpoint),
     "export": ContenderKind("plain ONNX export", _onnx),
     "sentence-transformers": ContenderKind("sentence-transformers", _sentences, _PEERS),

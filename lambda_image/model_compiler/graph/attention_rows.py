@@ -2,7 +2,10 @@
 
 It multiplies queries by keys, and shares by values, in int8 with a scale for each row of a head. In
 a layer that is kept in float32, and in the forms that it does not express, attention stays as it
-is: `GroupQueryAttention`, which attends to earlier tokens alone.
+is: `GroupQueryAttention`, which attends to earlier tokens alone. So does attention to keys that are
+rotated with a bias: trained biases are up to hundreds of times larger than the rest of a key, for
+which a row's scale is then too coarse. (Without a rotation, softmax cancels such a bias, so training
+does not change it.)
 
 The families have it in four forms:
 
@@ -25,6 +28,8 @@ from model_compiler.graph.rewriting import Rewriting, operator_node
 OPERATOR = "AttentionRows"
 #: The operator of linear layers, which read what is attended to.
 _LINEAR = "LinearRows"
+#: The place of its bias among its inputs.
+_BIAS = 4
 #: What `MultiHeadAttention` adds to masked scores by default.
 _LOWEST = -10_000.0
 #: Operators that change no component of their first input.
@@ -79,7 +84,7 @@ class _Attentions(Rewriting):
             output = node.output[0]
             if node.op_type in forms and self._is_read_in_int8(output):
                 attention = forms[node.op_type](node)
-                if attention is not None:
+                if attention is not None and not self._is_rotated_with_bias(attention.key):
                     nodes[output] = attention.nodes(output)
         self._replace(nodes)
 
@@ -89,6 +94,14 @@ class _Attentions(Rewriting):
             or (node.op_type in _MOVING and self._is_read_in_int8(node.output[0]))
             for node in self._readers[name]
         )
+
+    def _is_rotated_with_bias(self, name: str) -> bool:
+        is_rotated, node = False, self._makers.get(name)
+        while node is not None and node.op_type in {*_MOVING, "RotaryEmbedding"}:
+            is_rotated |= node.op_type == "RotaryEmbedding"
+            node = self._makers.get(node.input[0])
+        is_linear = node is not None and node.op_type == _LINEAR
+        return is_rotated and is_linear and any(node.input[_BIAS:][:1])
 
     def _by_heads(self, node: NodeProto) -> _Attention | None:
         """Read `Attention` as `GraphBuilder.attention` makes it."""
