@@ -3,9 +3,8 @@
 It multiplies queries by keys, and shares by values, in int8 with a scale for each row of a head. In
 a layer that is kept in float32, and in the forms that it does not express, attention stays as it
 is: `GroupQueryAttention`, which attends to earlier tokens alone. So does attention to keys that are
-rotated with a bias: trained biases are up to hundreds of times larger than the rest of a key, for
-which a row's scale is then too coarse. (Without a rotation, softmax cancels such a bias, so training
-does not change it.)
+rotated with a bias: trained, it is up to hundreds of times larger than the rest of a key, for which
+the scale of a row is then too coarse. Without a rotation, softmax cancels the bias of the keys.
 
 The families have it in four forms:
 
@@ -100,8 +99,9 @@ class _Attentions(Rewriting):
         while node is not None and node.op_type in {*_MOVING, "RotaryEmbedding"}:
             is_rotated |= node.op_type == "RotaryEmbedding"
             node = self._makers.get(node.input[0])
-        is_linear = node is not None and node.op_type == _LINEAR
-        return is_rotated and is_linear and any(node.input[_BIAS:][:1])
+        if node is None or node.op_type != _LINEAR:
+            return False
+        return is_rotated and any(node.input[_BIAS : _BIAS + 1])
 
     def _by_heads(self, node: NodeProto) -> _Attention | None:
         """Read `Attention` as `GraphBuilder.attention` makes it."""

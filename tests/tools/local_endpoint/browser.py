@@ -3,6 +3,7 @@
 https://chromedevtools.github.io/devtools-protocol/
 """
 
+import base64
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from tests.fixtures.waiting import PATIENCE
@@ -71,6 +73,10 @@ class Page:
     def write(self, text: str) -> None:
         """Write a text where the focus is."""
         self._call("Input.insertText", text=text)
+
+    def picture(self, file: Path) -> None:
+        """Write what the window shows, as PNG."""
+        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1

@@ -241,6 +241,12 @@ def test_metadata_without_documents_is_refused(minilm_artifact, capsys):
     assert "--metadata names keys of documents; found without" in capsys.readouterr().err
 
 
+def scored(output: str) -> tuple[list[float], list[str]]:
+    """Return the scores and the texts of the lines of `embed search`."""
+    lines = [line.split(maxsplit=1) for line in output.splitlines()]
+    return [float(score) for score, _ in lines], [text for _, text in lines]
+
+
 @pytest.mark.parametrize("page", [TUTORIAL, README], ids=["tutorial", "README"])
 def test_a_page_answers_from_a_folder(page, minilm_artifact, tmp_path):
     """Its commands print what it shows: the kettle's care and the journey, each with its source."""
@@ -277,4 +283,7 @@ def test_a_page_answers_from_a_folder(page, minilm_artifact, tmp_path):
         finally:
             program.send_signal(signal.SIGTERM)
             program.communicate()
-    assert asked.stdout == ask["output"]
+    (scores, texts), (shown_scores, shown_texts) = map(scored, (asked.stdout, ask["output"]))
+    assert texts == shown_texts
+    # Those of a page are of one processor.
+    assert scores == pytest.approx(shown_scores, abs=0.02)
