@@ -58,7 +58,11 @@ _SENTENCES: Mapping[str, Mapping[str, Sequence[tuple[str, str, str]]]] = {
             ("peak memory", KIT, ",.0f"),
             ("peak memory", _BEST, ",.0f"),
         ],
-        r"(each takes )[\d.]+( ms; with the best of the others, )[\d.]+( ms)": [
+        r"(512 tokens takes\s+)[\d,]+( ms; with the best of the others,\s+)[\d,]+( ms)": [
+            ("512 tokens", KIT, ",.0f"),
+            ("512 tokens", _BEST, ",.0f"),
+        ],
+        r"(each takes\s+)[\d.]+( ms; with the best of the\s+others,\s+)[\d.]+( ms)": [
             ("64 texts of 8 tokens, each", KIT, ".1f"),
             ("64 texts of 8 tokens, each", _BEST, ".1f"),
         ],
