@@ -1,8 +1,6 @@
 """The operator AttentionRows: its bits on each processor, its refusals and threads."""
 
 import ctypes
-import json
-import os
 import re
 from typing import Any
 
@@ -11,13 +9,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from tests.lambda_image import attention_rows_bits
-from tests.lambda_image.attention_rows_bits import Case
+from tests.lambda_image import operator_bits
+from tests.lambda_image.operator_bits import AttentionRowsCase
 from tests.lambda_image.test_linear_rows import LIBRARY, MACHINE, needs_library
-from tools.bench.arm64_emulator import PROCESSORS, Emulator
-from tools.debian import DebianError
-from tools.operators import KERNELS, LIBRARIES, library_name
-from tools.pinned_environment import CACHE
+from tools.operators import KERNELS
 
 SHAPES = {"QUERY": (2, 70, 96), "KEY": (2, 50, 32), "VALUE": (2, 50, 32), "BIAS": (2, 1, 50)}
 
@@ -55,7 +50,7 @@ def _feed(**shapes: tuple[int, ...]) -> dict[str, Any]:
 @pytest.mark.parametrize("kernel", [name.lower() for name in KERNELS.get(MACHINE, ())])
 def test_each_kernel_has_the_bits_of_plain_c(kernel):
     """Over shapes with odd edges, shared heads, and each form of a bias."""
-    different = attention_rows_bits.compare(str(LIBRARY), kernel, range(100))
+    different = operator_bits.compare(str(LIBRARY), "AttentionRows", kernel, range(100))
     if different is None:
         pytest.skip(f"this processor lacks {kernel}")
     assert different == []
@@ -71,7 +66,7 @@ def _quantized(rows: Any) -> Any:
 @pytest.mark.parametrize("seed", range(30))
 def test_plain_c_computes_the_formula(seed):
     """Attention in float64 over queries, keys and values that were rounded to int8 by row."""
-    case = Case(seed)
+    case = AttentionRowsCase(seed)
     output = case.run(ctypes.CDLL(str(LIBRARY)), "plain")
     case.query, case.key, case.value = (
         _quantized(array) for array in (case.query, case.key, case.value)
@@ -178,22 +173,3 @@ def test_a_run_with_a_wrong_shape_is_refused(shapes, message):
     with pytest.raises(Exception, match=re.escape(message)):
         session.run(None, feed | wrong)
     assert np.isfinite(session.run(None, feed)[0]).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("processor", "expected"),
-    [("N1", {"dot": [], "i8mm": None}), ("i8mm", {"dot": [], "i8mm": []})],
-)
-def test_arm64_has_the_bits_of_plain_c(processor, expected):
-    """Emulated, as those of LinearRows."""
-    assert processor in PROCESSORS
-    try:
-        emulator = Emulator(CACHE / "bench" / "arm64")
-    except DebianError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    script, library = attention_rows_bits.__file__, LIBRARIES / library_name("aarch64")
-    printed = emulator.python(processor, script, str(library), "60", *expected, counted=False)
-    assert json.loads(printed) == expected

@@ -15,8 +15,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.lambda_image import linear_rows_bits
-from tests.lambda_image.linear_rows_bits import Case
+from tests.lambda_image import operator_bits
+from tests.lambda_image.operator_bits import CASES, LinearRowsCase
 from tools import operators
 from tools.bench.arm64_emulator import PROCESSORS, Emulator
 from tools.debian import DebianError
@@ -84,7 +84,7 @@ def _feed(*rows: int) -> dict[str, Any]:
 @pytest.mark.parametrize("kernel", [name.lower() for name in KERNELS.get(MACHINE, ())])
 def test_each_kernel_has_the_bits_of_plain_c(kernel):
     """Over shapes with odd edges, every form of a layer, and one to three outputs."""
-    different = linear_rows_bits.compare(str(LIBRARY), kernel, range(100))
+    different = operator_bits.compare(str(LIBRARY), "LinearRows", kernel, range(100))
     if different is None:
         pytest.skip(f"this processor lacks {kernel}")
     assert different == []
@@ -94,7 +94,7 @@ def test_each_kernel_has_the_bits_of_plain_c(kernel):
 @pytest.mark.parametrize("seed", range(20))
 def test_plain_c_computes_the_formula(seed):
     """Sums in float64 of the rows that are quantized as layer.h says."""
-    case = Case(seed)
+    case = LinearRowsCase(seed)
     layer, (weights, scale, outlier_weights, bias, gain) = case.layer, case.arrays
     x, outliers = np.split(case.input, [layer.inner], axis=1)
     zero = layer.zero_point
@@ -239,7 +239,7 @@ def test_packed_weights_are_in_memory_once(tmp_path, monkeypatch):
     onnx.save(model, path, save_as_external_data=True, location="data", convert_attribute=True)
     before = _mapped_bytes()
     session = _session(path)
-    if linear_rows_bits.has_kernel(str(LIBRARY), [name.lower() for name in KERNELS[MACHINE]]):
+    if operator_bits.has_kernel(str(LIBRARY), [name.lower() for name in KERNELS[MACHINE]]):
         assert _mapped_bytes() - before < 4e6
     np.testing.assert_array_equal(session.run(None, _feed(2))[0], expected)
 
@@ -271,7 +271,8 @@ def test_the_libraries_are_built_to_the_same_bytes(tmp_path):
     ("processor", "expected"),
     [("N1", {"dot": [], "i8mm": None}), ("i8mm", {"dot": [], "i8mm": []})],
 )
-def test_arm64_has_the_bits_of_plain_c(processor, expected):
+@pytest.mark.parametrize("operator", CASES)
+def test_arm64_has_the_bits_of_plain_c(operator, processor, expected):
     """Emulated: a processor that lacks the int8 matrix products refuses that kernel."""
     assert processor in PROCESSORS
     try:
@@ -280,6 +281,7 @@ def test_arm64_has_the_bits_of_plain_c(processor, expected):
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    script, library = linear_rows_bits.__file__, LIBRARIES / library_name("aarch64")
-    printed = emulator.python(processor, script, str(library), "60", *expected, counted=False)
+    script, library = operator_bits.__file__, LIBRARIES / library_name("aarch64")
+    command = (script, str(library), operator, "60", *expected)
+    printed = emulator.python(processor, *command, counted=False)
     assert json.loads(printed) == expected
