@@ -73,5 +73,5 @@ class Tracer:
                 span.set_attribute(f"embedding.{name}", value)
 
     def close(self) -> None:
-        """Send what is left, and wait for a collector as long as OpenTelemetry's variables say."""
+        """Send the last spans; OpenTelemetry's variables limit the wait for a collector."""
         self._provider.shutdown()

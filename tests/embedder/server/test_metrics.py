@@ -33,7 +33,7 @@ def server_request(**values: Any) -> ServerRequest:
 
 
 def values(metrics: Metrics) -> dict[str, float]:
-    """Return what is not zero, by its name and labels, without the buckets of histograms."""
+    """Return the samples above zero by name and labels, without the buckets of histograms."""
     lines = metrics.render()[0].decode().splitlines()
     samples = (line.rpartition(" ") for line in lines if line[0] != "#" and "_bucket" not in line)
     return {name: float(value) for name, _, value in samples if float(value)}

@@ -175,7 +175,7 @@ def client_leaves(program: subprocess.Popen, client: HTTPConnection) -> None:
     ],
 )
 def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
-    """What is not done in time gets 503, a run that has begun has a bound, and the status is 0."""
+    """Late requests get 503, a run that has begun has a bound, and the exit status is 0."""
     # Of some 0.1 seconds: the run used to come back while the interpreter ended.
     runs = ("--workers", "1", "--max-batch-tokens", "2048", "--timeout", "3600")
     flags = (*runs, "--no-keys", "--drain", drain)

@@ -20,7 +20,7 @@ BODY = {"model": "small", "input": "one two"}
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Return a server that keeps what it receives by OTLP over HTTP."""
+    """Return a collector of spans, which keeps each request that it receives."""
     with serving() as server:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{server.url}/")
         yield server
